@@ -1,0 +1,1 @@
+"""One module per store, behind the small protocol of `azlatch.backends.protocol`."""

@@ -1,0 +1,537 @@
+"""The embedded store: one SQLite file, shared by any number of processes of one machine.
+
+Every change is one immediate transaction that reads the record, asks `azlatch.core.record` what may be
+done, and writes. Waiting processes stand in line in the order in which they came: whoever frees a name
+calls the first of them through its pipe, and a name that is free while someone is in line is granted to
+nobody else for `_CALL_GRACE`. The line is about order only; no rule of safety rests on it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from azlatch.backends import sqlite_file
+from azlatch.backends.liveness import Liveness
+from azlatch.backends.machine import Machine, this_machine
+from azlatch.backends.protocol import Broken, Gone, Granted, Held, View
+from azlatch.backends.wakes import Wakes
+from azlatch.core import record as rules
+from azlatch.core.acquisition import Orphan
+from azlatch.core.env import Env
+from azlatch.core.instance import Instance
+from azlatch.core.record import Claim, Evidence, Grant, Record
+from azlatch.core.terms import Limits
+from azlatch.errors import BackendMisconfigured, BackendUnavailable, UsageError
+
+T = TypeVar("T")
+
+#: How long a called waiter may take before its place lapses, seconds.
+_CALL_GRACE = 0.5
+#: How often the first in line looks whether the holder has died, and the others who is before them.
+_LOOK_FIRST = 0.1
+_LOOK_OTHERS = 0.5
+_PAGE = 500
+#: How long a fork waits for a call in flight before the child is left without the store.
+_FORK_WAIT = 5.0
+
+_COLUMNS = ", ".join(Record._fields)
+_SELECT = f"SELECT {_COLUMNS} FROM latches WHERE name = ?"
+_INSERT = f"INSERT INTO latches VALUES ({', '.join('?' * len(Record._fields))}, ?)"
+_UPDATE = (
+    f"UPDATE latches SET {', '.join(f'{field} = ?' for field in Record._fields[1:])}, touched = ? "
+    "WHERE name = ? AND version = ?"
+)
+
+
+class SqliteBackend:
+    """Latches in an SQLite file.
+
+    Args:
+        path: the file; created with its folder where missing, readable by this user only.
+        machine: for tests: what this process takes for its kernel.
+    """
+
+    kind = "sqlite"
+    limits = Limits(min_ttl=0.5, max_ttl=86_400.0)
+
+    def __init__(self, path: str | os.PathLike[str], *, machine: Machine | None = None) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        self._given_machine = machine
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self._pid = 0
+        self._opened = False
+        self._stranded = False
+
+    # -- opening and closing -----------------------------------------------------------------------
+
+    def open(self, env: Env, wake: Callable[[str], None], *, create: bool, until: float) -> None:
+        """Opens the file; `create` changes nothing, the embedded store is always created."""
+        if self._stranded:
+            raise BackendMisconfigured(
+                f"this process was forked while a call to {self.path} was under way, and SQLite must not be "
+                "used in it: connect in the child after exec, or fork before the first use"
+            )
+        self._env = env
+        self._machine = self._given_machine or this_machine()
+        sqlite_file.prepare(self.path)
+        self._liveness = Liveness(f"{self.path}-live", env.nonce())
+        self._liveness.start()
+        try:
+            opened = sqlite_file.open_store(self.path, self._machine, env, cold=self._liveness.cold, until=until)
+        except BaseException:
+            self._liveness.stop(forget=True)
+            raise
+        self._liveness.settled_in()
+        self._wakes = Wakes(env, self._liveness, wake)
+        self._db, self._identity, self._epoch = opened
+        self._floor = self._epoch << 32
+        self._pid = env.pid()
+        self._opened = True
+        _forks.add(self)
+        self._sweep(until)
+
+    def close(self) -> None:
+        """Closes the file. The liveness file stays where a record still needs it to prove this death."""
+        if not self._opened:
+            return
+        self._opened = False
+        _forks.discard(self)
+        self._wakes.stop()
+        with self._lock:
+            db, self._db = self._db, None
+        left = True
+        if db is not None:
+            try:
+                query = "SELECT EXISTS (SELECT 1 FROM latches WHERE member = ? AND state != 'free')"
+                left = bool(db.execute(query, (self._liveness.member,)).fetchone()[0])
+            except sqlite3.Error:
+                left = True
+            db.close()
+        self._liveness.stop(forget=not left)
+
+    def liveness_fileno(self) -> int:
+        """The descriptor that proves this member alive; a command that inherits it keeps it alive (R4)."""
+        return self._liveness.fileno()
+
+    # -- the latch -----------------------------------------------------------------------------------
+
+    def acquire(self, claim: Claim, until: float) -> Granted | Held:
+        """One transaction: grant, or say who has it and take a place in line if the claim asks for one."""
+        called: list[str] = []
+        reply = self._write(lambda db: self._acquire(db, claim, called), until)
+        for member in called:
+            self._wakes.send(member, claim.name)
+        if type(reply) is Granted and self._wakes.waits:
+            self._wakes.expect_no_more(claim.name)
+        return reply
+
+    def _acquire(self, db: sqlite3.Connection, claim: Claim, called: list[str]) -> Granted | Held:
+        record = _read(db, claim.name)
+        if record is not None and rules.is_own(record, claim.nonce):
+            return Granted(_grant(record), None)
+        taken: rules.Takeover | None = None
+        if record is not None and record.state != "free":
+            taken = rules.takeover(record, claim, self._evidence(record, claim.now))
+            if taken is None:
+                place = self._join(db, claim) if claim.queue else _LOOK_OTHERS
+                return Held(record.holder, record.triple, record.version, place)
+        first = self._first_in_line(db, claim.name, claim.now)
+        if first is not None and first != self._liveness.member:
+            if self._call(db, claim.name, first, claim.now):
+                called.append(first)
+            if claim.queue:
+                self._join(db, claim)
+            return Held(None, None, record.version if record is not None else 0, _CALL_GRACE)
+        floor = self._floor
+        if record is None:
+            floor = max(floor, int(db.execute("SELECT floor FROM store").fetchone()[0]))
+        machine = self._machine
+        new = rules.granted(record, claim, floor, machine.boot, machine.time_namespace, self._liveness.member)
+        self._swap(db, record, new)
+        if first is not None:
+            db.execute("DELETE FROM waiters WHERE name = ? AND member = ?", (claim.name, first))
+        return Granted(_grant(new), record.fence if record is not None else None, taken)
+
+    def renew(self, grant: Grant, sent: float, until: float) -> Gone | None:
+        def work(db: sqlite3.Connection) -> Gone | None:
+            record = _read(db, grant.name)
+            new = rules.renewed(record, grant.nonce, sent) if record is not None else None
+            if record is None or new is None:
+                return Gone(rules.why_gone(record, grant.nonce))
+            self._swap(db, record, new)
+            return None
+
+        return self._write(work, until)
+
+    def release(self, grant: Grant, until: float) -> None:
+        self._free(grant.name, grant.nonce, until)
+
+    def settle(self, name: str, orphan: Orphan, until: float) -> bool:
+        """A local commit happened or did not by the time its call returned: one look settles it."""
+        self._free(name, orphan.nonce, until)
+        return True
+
+    def _free(self, name: str, nonce: str, until: float) -> None:
+        called: list[str] = []
+
+        def work(db: sqlite3.Connection) -> None:
+            record = _read(db, name)
+            new = rules.released(record, nonce) if record is not None else None
+            if record is not None and new is not None:
+                self._swap(db, record, new)
+                self._call_first(db, name, called)
+
+        self._write(work, until)
+        for member in called:
+            self._wakes.send(member, name)
+
+    def note(self, grant: Grant, text: str, until: float) -> Gone | None:
+        def work(db: sqlite3.Connection) -> Gone | None:
+            record = _read(db, grant.name)
+            new = rules.noted(record, grant.nonce, text) if record is not None else None
+            if record is None or new is None:
+                return Gone(rules.why_gone(record, grant.nonce))
+            self._swap(db, record, new)
+            return None
+
+        return self._write(work, until)
+
+    # -- the line --------------------------------------------------------------------------------------
+
+    def leave(self, name: str, until: float) -> None:
+        self._wakes.expect_no_more(name)
+        called: list[str] = []
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM waiters WHERE name = ? AND member = ?", (name, self._liveness.member))
+            record = _read(db, name)
+            if record is None or record.state == "free":
+                # Whoever goes may just have been called.
+                self._call_first(db, name, called)
+
+        self._write(work, until)
+        for member in called:
+            self._wakes.send(member, name)
+
+    def _join(self, db: sqlite3.Connection, claim: Claim) -> float:
+        """Takes a place at the end, or keeps the one there is; returns in how many seconds to look again."""
+        me = self._liveness.member
+        # Before the commit: whoever sees the place may call at once.
+        self._wakes.expect(claim.name)
+        db.execute("INSERT OR IGNORE INTO waiters (name, member) VALUES (?, ?)", (claim.name, me))
+        first = db.execute("SELECT member FROM waiters WHERE name = ? ORDER BY ticket LIMIT 1", (claim.name,))
+        return _LOOK_FIRST if first.fetchone()[0] == me else _LOOK_OTHERS
+
+    def _first_in_line(self, db: sqlite3.Connection, name: str, now: float) -> str | None:
+        """Who may take the name when it is free; the dead and those who did not come are struck out."""
+        while True:
+            row = db.execute(
+                "SELECT ticket, member, called_at FROM waiters WHERE name = ? ORDER BY ticket LIMIT 1", (name,)
+            ).fetchone()
+            if row is None:
+                return None
+            ticket, member, called_at = row
+            if member == self._liveness.member:
+                return str(member)
+            lapsed = called_at is not None and not 0 <= now - called_at < _CALL_GRACE
+            if not lapsed and self._liveness.probe(member) != "dead":
+                return str(member)
+            db.execute("DELETE FROM waiters WHERE ticket = ?", (ticket,))
+
+    def _call(self, db: sqlite3.Connection, name: str, member: str, now: float) -> bool:
+        """Notes that it is this member's turn; False if it was called before."""
+        return bool(
+            db.execute(
+                "UPDATE waiters SET called_at = ? WHERE name = ? AND member = ? AND called_at IS NULL",
+                (now, name, member),
+            ).rowcount
+        )
+
+    def _call_first(self, db: sqlite3.Connection, name: str, called: list[str]) -> None:
+        now = self._env.now()
+        first = self._first_in_line(db, name, now)
+        if first is not None and (self._call(db, name, first, now) or first == self._liveness.member):
+            called.append(first)
+
+    # -- operators ---------------------------------------------------------------------------------------
+
+    def read(self, name: str, until: float) -> View | None:
+        def work(db: sqlite3.Connection) -> View | None:
+            record = _read(db, name)
+            return self._view(db, record) if record is not None else None
+
+        return self._call_db(work, until)
+
+    def list(self, until: float) -> Iterator[View]:
+        last = ""
+        while True:
+            page = self._call_db(functools.partial(self._page, last), until)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1].name
+
+    def _page(self, last: str, db: sqlite3.Connection) -> list[View]:
+        query = f"SELECT {_COLUMNS} FROM latches WHERE name > ? ORDER BY name LIMIT {_PAGE}"
+        return [self._view(db, _record(row)) for row in db.execute(query, (last,)).fetchall()]
+
+    def break_hold(
+        self, name: str, fence: int | None, by: str, reason: str, *, now: bool, until: float
+    ) -> Broken | None:
+        called: list[str] = []
+
+        def work(db: sqlite3.Connection) -> Broken | None:
+            record = _read(db, name)
+            if record is None or record.state == "free":
+                return None
+            if fence is not None and record.fence != fence:
+                raise UsageError(
+                    f"{name!r} has fence {record.fence} by now, not {fence}: look again before you break it"
+                )
+            clock = self._env.now()
+            evidence = self._evidence(record, clock)
+            at_once = now or evidence.gone is not None or rules.aged(record, evidence)
+            if record.state == "broken" and not at_once:
+                left = record.ttl - evidence.age if evidence.age is not None else record.ttl
+                return Broken(record.fence, max(left, 0.0))
+            new = rules.broken(record, nonce=self._env.nonce(), by=by, reason=reason, sent=clock, now=at_once)
+            # The ttl counts from the break, on the breaker's clock (B2).
+            new = new._replace(boot=self._machine.boot, time_namespace=self._machine.time_namespace)
+            self._swap(db, record, new)
+            if new.state == "free":
+                self._call_first(db, name, called)
+            return Broken(record.fence, 0.0 if new.state == "free" else record.ttl)
+
+        result = self._write(work, until)
+        for member in called:
+            self._wakes.send(member, name)
+        return result
+
+    def purge(self, older_than: float, until: float) -> int:
+        """The floor rises with what goes, so that no fence comes twice (F1)."""
+        before = self._env.wall() - older_than
+
+        def work(db: sqlite3.Connection) -> int:
+            where = "WHERE state = 'free' AND touched <= ? AND name NOT IN (SELECT name FROM waiters)"
+            highest = db.execute(f"SELECT max(fence) FROM latches {where}", (before,)).fetchone()[0]
+            if highest is None:
+                return 0
+            db.execute("UPDATE store SET floor = max(floor, ?)", (highest,))
+            return db.execute(f"DELETE FROM latches {where}", (before,)).rowcount
+
+        return self._write(work, until)
+
+    def _view(self, db: sqlite3.Connection, record: Record) -> View:
+        evidence = self._evidence(record, self._env.now())
+        waiters = db.execute("SELECT count(*) FROM waiters WHERE name = ?", (record.name,)).fetchone()[0]
+        free = record.state == "free"
+        over = not free and (evidence.gone is not None or rules.aged(record, evidence))
+        left = None if free or evidence.age is None else max(record.ttl - evidence.age, 0.0)
+        return View(
+            name=record.name,
+            state="expired" if over else record.state,
+            fence=record.fence,
+            holder=None if free else record.holder,
+            ttl=record.ttl,
+            since=None if free else record.since,
+            age=None if free else evidence.age,
+            expires_in=0.0 if over else left,
+            note=record.note,
+            waiters=int(waiters),
+            breaker=record.breaker,
+            reason=record.reason,
+        )
+
+    # -- evidence ------------------------------------------------------------------------------------------
+
+    def _evidence(self, record: Record, now: float) -> Evidence:
+        """What this machine's clock and locks tell of the holder (R3, R4)."""
+        machine = self._machine
+        life = self._liveness.probe(record.member)
+        if life == "dead":
+            return Evidence(gone="holder-died")
+        if not record.boot or not machine.boot:
+            return rules.NO_EVIDENCE
+        if record.boot != machine.boot:
+            # A lock that is held is stronger than a boot id that a sandbox makes up.
+            return Evidence(gone="rebooted") if life == "unknown" else rules.NO_EVIDENCE
+        if record.time_namespace and record.time_namespace == machine.time_namespace and now >= record.beat_at:
+            return Evidence(age=now - record.beat_at)
+        return rules.NO_EVIDENCE
+
+    # -- transactions ----------------------------------------------------------------------------------------
+
+    def _swap(self, db: sqlite3.Connection, old: Record | None, new: Record) -> None:
+        row = (*new[:12], _holder_text(new.holder), *new[13:], self._env.wall())
+        if old is None:
+            db.execute(_INSERT, row)
+        elif db.execute(_UPDATE, (*row[1:], new.name, old.version)).rowcount != 1:
+            raise AssertionError("a record changed inside an immediate transaction")
+
+    def _write(self, work: Callable[[sqlite3.Connection], T], until: float) -> T:
+        """Runs `work` in an immediate transaction of its own: all of it happens, or nothing."""
+        return self._call_db(work, until, write=True)
+
+    def _call_db(self, work: Callable[[sqlite3.Connection], T], until: float, *, write: bool = False) -> T:
+        now = self._env.now()
+        if not self._lock.acquire(timeout=max(until - now, 0.0)):
+            raise BackendUnavailable(f"another thread's call to {self.path} has not returned: the disk does not answer")
+        committing = False
+        db = None
+        try:
+            db = self._connection(until)
+            if not write:
+                return sqlite_file.retry_busy(lambda: work(db), self._env, until, self.path)
+            self._begin(db, until)
+            result = work(db)
+            committing = True
+            db.execute("COMMIT")
+            return result
+        except sqlite3.Error as error:
+            raise sqlite_file.translate(error, self.path, committing=committing) from error
+        finally:
+            if db is not None and db.in_transaction:
+                self._roll_back(db)
+            self._lock.release()
+
+    def _begin(self, db: sqlite3.Connection, until: float) -> None:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not sqlite_file.is_busy(error):
+                raise
+            sqlite_file.retry_busy(lambda: db.execute("BEGIN IMMEDIATE"), self._env, until, self.path)
+
+    def _roll_back(self, db: sqlite3.Connection) -> None:
+        try:
+            db.execute("ROLLBACK")
+        except sqlite3.Error:
+            # A connection that cannot even roll back is of no more use; the next call opens a new one.
+            db.close()
+            self._db = None
+
+    def _connection(self, until: float) -> sqlite3.Connection:
+        if self._pid != self._env.pid():
+            self._stranded = True
+        if self._stranded:
+            raise BackendMisconfigured(
+                f"this is a forked child and {self.path} was open in its parent: connect again in the child"
+            )
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise self._replaced() from error
+        if (found.st_dev, found.st_ino) != self._identity:
+            raise self._replaced()
+        if self._db is None:
+            self._db = sqlite_file.connect(self.path)
+        return self._db
+
+    def _replaced(self) -> BackendMisconfigured:
+        return BackendMisconfigured(
+            f"{self.path} was removed or replaced while it was in use: processes that still have the old file "
+            "and those with the new one do not see each other; restart all of them"
+        )
+
+    def _sweep(self, until: float) -> None:
+        """Removes the files of dead members that no record needs as a proof."""
+        dead = [member for member in self._liveness.members() if self._liveness.probe(member) == "dead"]
+        if not dead:
+            return
+
+        def work(db: sqlite3.Connection) -> list[str]:
+            used = {row[0] for row in db.execute("SELECT DISTINCT member FROM latches WHERE state != 'free'")}
+            forgotten = [member for member in dead if member not in used]
+            db.executemany("DELETE FROM waiters WHERE member = ?", [(member,) for member in forgotten])
+            return forgotten
+
+        self._liveness.forget(self._write(work, until))
+
+    # -- fork --------------------------------------------------------------------------------------------------
+
+    def _before_fork(self) -> None:
+        """SQLite must not be carried across a fork: the file is closed now and opened again when needed."""
+        if self._lock.acquire(timeout=_FORK_WAIT):
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+        else:
+            self._stranded = True
+
+    def _after_fork_in_parent(self) -> None:
+        if self._stranded:
+            self._stranded = False
+        else:
+            self._lock.release()
+
+    def forked(self) -> None:
+        """In the child: nothing of the parent's is used or closed for it; `open` starts afresh."""
+        if not self._opened:
+            return
+        self._opened = False
+        self._lock = threading.Lock()
+        if self._db is not None:
+            _never_closed.append(self._db)
+            self._db = None
+        self._liveness.drop()
+        self._wakes.drop()
+
+
+_forks: weakref.WeakSet[SqliteBackend] = weakref.WeakSet()
+_never_closed: list[sqlite3.Connection] = []
+
+
+def _before_fork() -> None:
+    for backend in list(_forks):
+        backend._before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for backend in list(_forks):
+        backend._after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    for backend in list(_forks):
+        backend.forked()
+    _forks.clear()
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+)
+
+
+def _read(db: sqlite3.Connection, name: str) -> Record | None:
+    row = db.execute(_SELECT, (name,)).fetchone()
+    return _record(row) if row is not None else None
+
+
+def _record(row: tuple[object, ...]) -> Record:
+    return Record._make((*row[:12], _holder(row[12]), *row[13:]))  # type: ignore[arg-type]
+
+
+def _grant(record: Record) -> Grant:
+    return Grant(record.name, record.nonce, record.fence, record.ttl, record.version)
+
+
+@functools.lru_cache(maxsize=512)
+def _holder_text(holder: Instance) -> str:
+    return json.dumps([holder.id, holder.host, holder.pid, holder.started, holder.role], ensure_ascii=True)
+
+
+@functools.lru_cache(maxsize=512)
+def _holder(text: str) -> Instance:
+    try:
+        identity, host, pid, started, role = json.loads(text)
+        return Instance(str(identity), str(host), int(pid), float(started), str(role))
+    except (ValueError, TypeError):
+        return Instance("", "unknown", 0, 0.0)

@@ -1,0 +1,145 @@
+"""From a URL to a connection, without any I/O."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from azlatch.core.instance import Instance, scales_out
+from azlatch.errors import UsageError
+from azlatch.runtime.connection import Connection
+from azlatch.runtime.env import REAL
+from azlatch.runtime.latches import Latches
+
+if TYPE_CHECKING:
+    from azlatch.audit.events import Sink
+    from azlatch.backends.memory import MemoryStore
+    from azlatch.backends.protocol import Backend
+
+SCHEMES = ("sqlite:", "memory:", "blob:", "cosmos:", "servicebus:")
+
+_shared: dict[str, MemoryStore] = {}
+_shared_lock = threading.Lock()
+
+
+def connect(
+    url: str | None = None,
+    *,
+    backend: Backend | None = None,
+    instance: Instance | None = None,
+    fence: bool = True,
+    audit: Sink | None = None,
+    create: bool = False,
+) -> Latches:
+    """Latches in the store that the URL names. Does no I/O; the first use, or `with`, does.
+
+    Args:
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``memory:`` (private) or ``memory:NAME``
+            (shared within the process). By default ``AZLATCH_URL``, else the embedded store in the user's
+            state directory.
+        backend: a store instead of a URL.
+        instance: how this process is named to others; by default its host, pid and platform role.
+        fence: whether holds carry a fencing token; without one, gates refuse them.
+        audit: called with every `azlatch.audit.events.Event`.
+        create: whether a container, database or table that is missing is created; the embedded store is.
+
+    Raises:
+        UsageError: both or neither of url and backend can be used, or the URL is not one that azlatch knows.
+    """
+    return Latches(connection_of(url, backend, instance=instance, fence=fence, audit=audit, create=create))
+
+
+def connection_of(
+    url: str | None,
+    backend: Backend | None,
+    *,
+    instance: Instance | None = None,
+    fence: bool = True,
+    audit: Sink | None = None,
+    create: bool = False,
+) -> Connection:
+    """The connection behind either driver; see `connect`."""
+    if backend is not None and url is not None:
+        raise UsageError("both url= and backend= are given: leave one out")
+    if backend is None:
+        backend = backend_of(url if url is not None else default_url(dict(os.environ)))
+    return Connection(backend, REAL, instance=instance, fence=fence, audit=audit, create=create)
+
+
+def backend_of(url: str) -> Backend:
+    """The store of a URL.
+
+    Raises:
+        UsageError: no such scheme, or no path in it.
+    """
+    if not isinstance(url, str) or not url.startswith(SCHEMES):
+        raise UsageError(
+            f"the URL {_shown(url)} is not one of a store: use {', '.join(SCHEMES)} as in sqlite:///latches.db"
+        )
+    scheme, _, rest = url.partition(":")
+    if scheme == "sqlite":
+        return _sqlite(url, rest)
+    if scheme == "memory":
+        return _memory(rest)
+    raise UsageError(f"this azlatch has no {scheme} backend: use sqlite: or memory:")
+
+
+def _sqlite(url: str, rest: str) -> Backend:
+    path = unquote(rest.removeprefix("///")) if rest.startswith("///") else ""
+    if not path or "?" in rest or "#" in rest or "\0" in path:
+        raise UsageError(
+            f"the URL {url!r} does not name a file: use sqlite:///relative.db or sqlite:////absolute.db"
+        )
+    from azlatch.backends.sqlite import SqliteBackend
+
+    return SqliteBackend(path)
+
+
+def _memory(rest: str) -> Backend:
+    from azlatch.backends.memory import MemoryBackend, MemoryStore
+
+    name = rest.strip("/")
+    if not name:
+        return MemoryBackend()
+    with _shared_lock:
+        return MemoryBackend(_shared.setdefault(name, MemoryStore()))
+
+
+def default_url(environment: dict[str, str]) -> str:
+    """AZLATCH_URL, else the embedded store in the user's state directory.
+
+    Raises:
+        UsageError: the platform runs replicas that do not share a disk.
+    """
+    given = environment.get("AZLATCH_URL")
+    if given:
+        return given
+    platform = scales_out(environment)
+    if platform is not None:
+        raise UsageError(
+            f"no URL is given, and on {platform} there is no default: each replica would have a file of its own; "
+            "pass a URL or set AZLATCH_URL"
+        )
+    return f"sqlite:///{os.path.join(state_directory(environment), 'latches.db')}"
+
+
+def state_directory(environment: dict[str, str]) -> str:
+    """Where this user's programs keep state: XDG_STATE_HOME/azlatch, or what the platform has for it."""
+    given = environment.get("XDG_STATE_HOME")
+    if given and os.path.isabs(given):
+        return os.path.join(given, "azlatch")
+    home = os.path.expanduser("~")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "azlatch")
+    return os.path.join(home, ".local", "state", "azlatch")
+
+
+def _shown(url: object) -> str:
+    """The scheme of a URL that was refused; the rest of it may carry a secret."""
+    if not isinstance(url, str):
+        return f"of type {type(url).__name__}"
+    scheme = url.split(":", 1)[0][:20]
+    return repr(f"{scheme}:...") if ":" in url else repr(scheme)
