@@ -40,17 +40,21 @@ class Liveness:
         """Takes the locks.
 
         Raises:
-            BackendDenied: no right to create files there.
-            BackendMisconfigured: the folder is not one, or is a link, or belongs to someone else.
+            BackendDenied: no right to create files there, or it is another user's.
+            BackendMisconfigured: it is not a folder.
         """
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self.folder, 0o700)
             found = os.lstat(self.folder)
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            if not stat.S_ISDIR(found.st_mode):
                 raise BackendMisconfigured(
-                    f"{self.folder} must be a folder of the user that runs this (uid {os.geteuid()}), not a link: "
-                    "remove it while no process uses the store"
+                    f"{self.folder} must be a folder, not a link or a file: remove it while no process uses the store"
+                )
+            if os.geteuid() not in (0, found.st_uid):
+                raise BackendDenied(
+                    f"{self.folder} belongs to uid {found.st_uid} and this process runs as uid {os.geteuid()}: "
+                    "all processes that share a store run as one user"
                 )
             self._own = os.open(self.path(self.member), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             fcntl.flock(self._own, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -69,6 +69,7 @@ class SqliteBackend:
         self._pid = 0
         self._opened = False
         self._stranded = False
+        _forks.add(self)
 
     # -- opening and closing -----------------------------------------------------------------------
 
@@ -80,22 +81,27 @@ class SqliteBackend:
                 "used in it: connect in the child after exec, or fork before the first use"
             )
         self._env = env
-        self._machine = self._given_machine or this_machine()
-        sqlite_file.prepare(self.path)
-        self._liveness = Liveness(f"{self.path}-live", env.nonce())
-        self._liveness.start()
+        if not self._lock.acquire(timeout=max(until - env.now(), 0.0)):
+            raise BackendUnavailable(f"another thread is opening {self.path}, and the disk does not answer")
+        # Held until it is open, so that no fork comes in between.
         try:
-            opened = sqlite_file.open_store(self.path, self._machine, env, cold=self._liveness.cold, until=until)
-        except BaseException:
-            self._liveness.stop(forget=True)
-            raise
-        self._liveness.settled_in()
-        self._wakes = Wakes(env, self._liveness, wake)
-        self._db, self._identity, self._epoch = opened
-        self._floor = self._epoch << 32
-        self._pid = env.pid()
-        self._opened = True
-        _forks.add(self)
+            self._machine = self._given_machine or this_machine()
+            sqlite_file.prepare(self.path)
+            self._liveness = Liveness(f"{self.path}-live", env.nonce())
+            self._liveness.start()
+            try:
+                opened = sqlite_file.open_store(self.path, self._machine, env, cold=self._liveness.cold, until=until)
+            except BaseException:
+                self._liveness.stop(forget=True)
+                raise
+            self._liveness.settled_in()
+            self._wakes = Wakes(env, self._liveness, wake)
+            self._db, self._identity, self._epoch = opened
+            self._floor = self._epoch << 32
+            self._pid = env.pid()
+            self._opened = True
+        finally:
+            self._lock.release()
         self._sweep(until)
 
     def close(self) -> None:
@@ -103,7 +109,6 @@ class SqliteBackend:
         if not self._opened:
             return
         self._opened = False
-        _forks.discard(self)
         self._wakes.stop()
         with self._lock:
             db, self._db = self._db, None
@@ -432,7 +437,7 @@ class SqliteBackend:
         if (found.st_dev, found.st_ino) != self._identity:
             raise self._replaced()
         if self._db is None:
-            self._db = sqlite_file.connect(self.path)
+            self._db = sqlite_file.connect(self.path, self._env, until)
         return self._db
 
     def _replaced(self) -> BackendMisconfigured:
@@ -474,10 +479,10 @@ class SqliteBackend:
 
     def forked(self) -> None:
         """In the child: nothing of the parent's is used or closed for it; `open` starts afresh."""
+        self._lock = threading.Lock()
         if not self._opened:
             return
         self._opened = False
-        self._lock = threading.Lock()
         if self._db is not None:
             _never_closed.append(self._db)
             self._db = None
@@ -502,7 +507,6 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     for backend in list(_forks):
         backend.forked()
-    _forks.clear()
 
 
 os.register_at_fork(

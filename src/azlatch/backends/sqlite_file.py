@@ -108,7 +108,7 @@ def open_store(path: str, machine: Machine, env: Env, *, cold: bool, until: floa
     found = os.stat(path)
     if found.st_size > 0:
         _check_foreign(path, env, until)
-    db = connect(path)
+    db = connect(path, env, until)
     try:
         mode = retry_busy(lambda: db.execute("PRAGMA journal_mode=WAL").fetchone(), env, until, path)
         if mode is None or mode[0] != "wal":
@@ -126,14 +126,24 @@ def open_store(path: str, machine: Machine, env: Env, *, cold: bool, until: floa
     return Opened(db, (opened.st_dev, opened.st_ino), epoch)
 
 
-def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection that any thread may use, one at a time, in autocommit mode and with no waiting of its own."""
+def connect(path: str, env: Env, until: float, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection that any thread may use, one at a time, in autocommit mode and with no waiting of its own.
+
+    Raises:
+        BackendError: see `translate`.
+    """
     uri = f"file:{quote(path)}?mode={'ro' if read_only else 'rw'}"
+    db: sqlite3.Connection | None = None
     try:
         db = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
-        db.execute("PRAGMA synchronous=NORMAL")
-    except sqlite3.Error as error:
-        raise translate(error, path) from error
+        opened = db
+        retry_busy(lambda: opened.execute("PRAGMA synchronous=NORMAL"), env, until, path)
+    except BaseException as error:
+        if db is not None:
+            db.close()
+        if isinstance(error, sqlite3.Error):
+            raise translate(error, path) from error
+        raise
     return db
 
 
@@ -164,7 +174,7 @@ def is_busy(error: sqlite3.OperationalError) -> bool:
 
 def _check_foreign(path: str, env: Env, until: float) -> None:
     """Refuses a file that is not a latch store, without writing to it."""
-    db = connect(path, read_only=True)
+    db = connect(path, env, until, read_only=True)
     try:
         _check_identity(db, path, env, until)
     except sqlite3.Error as error:

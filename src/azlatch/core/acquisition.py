@@ -123,8 +123,10 @@ class Acquisition:
         return Try(self._nonce, self._first_sent, now, self._call_ends(now))
 
     def granted(self, now: float, grant: Grant) -> Step:
-        """The store granted this nonce, with this try or with an earlier one of the same nonce."""
-        self._in_flight = False
+        """The store granted this nonce, with this try or with an earlier one of the same nonce.
+
+        Until the driver has handed the hold over, `abandon` still makes an orphan of it.
+        """
         self._unsettled = None
         if too_late(now, self.terms.deadline(self._first_sent)):
             return GiveBack(grant)
@@ -132,6 +134,7 @@ class Acquisition:
 
     def gave_back(self, now: float) -> Step:
         """The grant that came too late is released, or the janitor sees to it: it is as if none came."""
+        self._in_flight = False
         self.failures += 1
         self._error = BackendUnavailable(
             f"the store granted the latch later than the {self.terms.life:g} s that ttl={self.terms.ttl:g} "

@@ -61,6 +61,7 @@ class Connection:
         self.fence = fence
         self.pid = 0
         self.room = Room()
+        self._made_in = env.pid()
         self._given_instance = instance
         self._audit = audit
         self._create = create
@@ -94,7 +95,8 @@ class Connection:
     def _open(self, until: float | None) -> None:
         env = self.env
         pid = env.pid()
-        if self.pid and self.pid != pid:
+        if self._made_in != pid:
+            self._made_in = pid
             self._leave_to_parent()
         now = env.now()
         until = now + OPEN_LIMIT if until is None else min(max(until, now + 1.0), now + OPEN_LIMIT)

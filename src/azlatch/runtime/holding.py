@@ -227,7 +227,7 @@ class Holding:
 
     def tend(self) -> Renew | None:
         """The heart's look: marks a loss, or returns the renewal to send."""
-        if self._owner_ended is not None and self._owner_ended():
+        if self.machine.state is State.HELD and self._owner_ended is not None and self._owner_ended():
             self._lose("owner-died")
             self._connection.release_later(self.grant)
             return None

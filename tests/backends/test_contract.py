@@ -1,0 +1,60 @@
+"""The contract suite on every backend and driver, and the check that no pair is missing."""
+
+from __future__ import annotations
+
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import azlatch.backends
+from azlatch.backends.memory import MemoryBackend, MemoryStore
+from azlatch.backends.sqlite import SqliteBackend
+from azlatch.testing.contract import DRIVERS, LatchContract
+
+#: Modules of azlatch.backends that are no store: what stores are made of.
+PARTS = {"liveness", "machine", "protocol", "sqlite_file", "wakes"}
+
+
+class TestMemorySync(LatchContract):
+    driver = "sync"
+    store = "memory"
+
+    @pytest.fixture(autouse=True)
+    def _store(self) -> None:
+        self.shared = MemoryStore()
+
+    def new_backend(self) -> MemoryBackend:
+        return MemoryBackend(self.shared)
+
+
+class TestMemoryAsync(TestMemorySync):
+    driver = "async"
+
+
+class TestSqliteSync(LatchContract):
+    driver = "sync"
+    store = "sqlite"
+
+    @pytest.fixture(autouse=True)
+    def _path(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "latches.db"
+
+    def new_backend(self) -> SqliteBackend:
+        return SqliteBackend(self.path)
+
+
+class TestSqliteAsync(TestSqliteSync):
+    driver = "async"
+
+
+def test_no_pair_is_missing() -> None:
+    """Every module of azlatch.backends that is a store has the contract on every driver."""
+    stores = {module.name for module in pkgutil.iter_modules(azlatch.backends.__path__)} - PARTS
+    expected = {(store, driver) for store in stores for driver in DRIVERS}
+    covered = {
+        (case.store, case.driver)
+        for case in globals().values()
+        if isinstance(case, type) and issubclass(case, LatchContract) and case is not LatchContract
+    }
+    assert covered == expected
