@@ -12,11 +12,9 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterable
-from typing import Literal
 
+from azlatch.core.record import Life
 from azlatch.errors import BackendDenied, BackendMisconfigured
-
-Life = Literal["alive", "dead", "unknown"]
 
 _HEX = frozenset("0123456789abcdef")
 

@@ -361,16 +361,7 @@ class SqliteBackend:
         """What this machine's clock and locks tell of the holder (R3, R4)."""
         machine = self._machine
         life = self._liveness.probe(record.member)
-        if life == "dead":
-            return Evidence(gone="holder-died")
-        if not record.boot or not machine.boot:
-            return rules.NO_EVIDENCE
-        if record.boot != machine.boot:
-            # A lock that is held is stronger than a boot id that a sandbox makes up.
-            return Evidence(gone="rebooted") if life == "unknown" else rules.NO_EVIDENCE
-        if record.time_namespace and record.time_namespace == machine.time_namespace and now >= record.beat_at:
-            return Evidence(age=now - record.beat_at)
-        return rules.NO_EVIDENCE
+        return rules.evidence_of(record, life, machine.boot, machine.time_namespace, now)
 
     # -- transactions ----------------------------------------------------------------------------------------
 

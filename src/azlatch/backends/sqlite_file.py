@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from azlatch.backends.machine import Machine, network_file_system
 from azlatch.core.env import Env
+from azlatch.core.record import next_epoch
 from azlatch.errors import BackendDenied, BackendMisconfigured, BackendUnavailable, OutcomeUnknown
 
 T = TypeVar("T")
@@ -228,23 +229,21 @@ def _create_schema(db: sqlite3.Connection, path: str, env: Env, until: float) ->
 def _epoch(
     db: sqlite3.Connection, path: str, machine: Machine, env: Env, *, cold: bool, until: float
 ) -> int:
-    """The epoch to grant under; raised, durably, wherever commits may have been forgotten.
+    """The epoch to grant under, raised durably where it has to be."""
+    least = int((env.wall() - _EPOCH_START) / _EPOCH_UNIT)
 
-    That is so after a boot (F3), where the boot cannot be told, and when no other member is alive: only
-    then can an older copy of the file have been put in place.
-    """
-    retry_busy(lambda: db.execute("BEGIN IMMEDIATE"), env, until, path)
+    def read() -> tuple[int, int]:
+        before, boot = db.execute("SELECT epoch, boot FROM store").fetchone()
+        return int(before), next_epoch(int(before), boot, machine.boot, cold, least)
+
+    before, epoch = retry_busy(read, env, until, path)
+    if epoch == before:
+        return epoch
+    # NORMAL may forget the last commits on a power loss; this one must not be forgotten.
+    db.execute("PRAGMA synchronous=FULL")
     try:
-        epoch, boot = db.execute("SELECT epoch, boot FROM store").fetchone()
-        if not cold and boot == machine.boot != "":
-            db.execute("ROLLBACK")
-            return int(epoch)
-        db.execute("ROLLBACK")
-        # The mode cannot be changed within a transaction; whoever comes in between raises it once more.
-        db.execute("PRAGMA synchronous=FULL")
         retry_busy(lambda: db.execute("BEGIN IMMEDIATE"), env, until, path)
-        epoch = int(db.execute("SELECT epoch FROM store").fetchone()[0])
-        epoch = max(epoch + 1, int((env.wall() - _EPOCH_START) / _EPOCH_UNIT))
+        _, epoch = read()
         db.execute("UPDATE store SET epoch=?, boot=?", (epoch, machine.boot))
         db.execute("COMMIT")
         return epoch

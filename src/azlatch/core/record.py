@@ -12,6 +12,8 @@ from typing import Literal, NamedTuple
 
 from azlatch.core.instance import Instance
 
+Life = Literal["alive", "dead", "unknown"]
+
 State = Literal["held", "free", "broken"]
 Takeover = Literal["holder-died", "rebooted", "expired", "observed"]
 
@@ -107,6 +109,28 @@ class Evidence(NamedTuple):
 NO_EVIDENCE = Evidence()
 
 
+def evidence_of(record: Record, life: Life, boot: str, time_namespace: str, now: float) -> Evidence:
+    """What one machine's locks and clock tell of a holder (R3, R4).
+
+    Args:
+        record: the record of a name that is not free.
+        life: what the holder's liveness lock says; "unknown" counts as alive.
+        boot: this process's boot id, "" where it cannot be told.
+        time_namespace: which CLOCK_BOOTTIME this process reads, "" where it cannot be told.
+        now: that clock.
+    """
+    if life == "dead":
+        return Evidence(gone="holder-died")
+    if not record.boot or not boot:
+        return NO_EVIDENCE
+    if record.boot != boot:
+        # A lock that is held is stronger than a boot id that a sandbox makes up.
+        return NO_EVIDENCE if life == "alive" else Evidence(gone="rebooted")
+    if record.time_namespace and record.time_namespace == time_namespace and now >= record.beat_at:
+        return Evidence(age=now - record.beat_at)
+    return NO_EVIDENCE
+
+
 def takeover(record: Record, claim: Claim, evidence: Evidence) -> Takeover | None:
     """Says by which rule a record that is not free may be taken, or None: it may not (R2, R3, R4)."""
     if evidence.gone is not None:
@@ -139,6 +163,25 @@ def observe(before: Observation | None, triple: Triple, after: float) -> Observa
 def is_own(record: Record, nonce: str) -> bool:
     """Whether the record is the grant of this nonce: the way to settle an unknown outcome (R5)."""
     return record.nonce == nonce and record.state == "held"
+
+
+def settled(record: Record | None, basis: int | None) -> bool:
+    """Whether a write of unknown outcome, whose nonce is not in the record, can never land any more (R5).
+
+    Its absence proves nothing by itself: only a version newer than the one that it was conditional on does.
+    """
+    return record is not None and basis is not None and record.version > basis
+
+
+def next_epoch(epoch: int, boot_before: str, boot: str, cold: bool, least: int) -> int:
+    """The epoch to grant under: raised wherever grants may have been forgotten (F3).
+
+    That is so after a boot, where the boot cannot be told, and when nobody else has the store open: only
+    then can an older copy of it have been put in place. `least` is an epoch that a store made anew starts at.
+    """
+    if not cold and boot_before == boot != "":
+        return epoch
+    return max(epoch + 1, least)
 
 
 def next_fence(record: Record | None, floor: int) -> int:

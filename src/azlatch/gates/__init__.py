@@ -1,1 +1,38 @@
+"""Gates: resources that check the fencing token, so that a holder who came back too late cannot write.
 
+A gate accepts a write whose fence is equal to or newer than the newest it has accepted, and refuses an older
+one with FenceRejected. It compares and writes in one atomic step of the resource, and keeps what it knows
+next to what it guards, never with the latch (M3 and F5 of the protocol).
+
+=====================================  =====================================================================
+`fence_condition`, `check_rowcount`    any SQL database: the row itself is the gate
+`SqliteGate`                           an SQLite database: your statements and the fence in one transaction
+`FileGate`                             a file that is replaced whole, or a command that is run
+`MemoryGate`                           a value in this process
+=====================================  =====================================================================
+
+Every gate has `newest` and `history()`, the order in which it accepted.
+"""
+
+from __future__ import annotations
+
+from azlatch.gates.fence import Acceptance, FenceSource, HasFence
+from azlatch.gates.file import FileGate, GuardedFile, Passage
+from azlatch.gates.memory import MemoryGate
+from azlatch.gates.sql import check_rowcount, fence_assignment, fence_condition
+from azlatch.gates.sqlite import GateCursor, SqliteGate
+
+__all__ = [
+    "Acceptance",
+    "FenceSource",
+    "FileGate",
+    "GateCursor",
+    "GuardedFile",
+    "HasFence",
+    "MemoryGate",
+    "Passage",
+    "SqliteGate",
+    "check_rowcount",
+    "fence_assignment",
+    "fence_condition",
+]

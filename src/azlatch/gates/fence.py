@@ -49,7 +49,9 @@ def fence_of(source: FenceSource) -> int:
         if offered is _NOTHING:
             raise UsageError(f"a gate takes an int fence or a hold, not {type(source).__name__}")
     if offered is None:
-        raise FenceRejected("the write has no fence, and a gate takes none without: connect with fence=True", offered=None)
+        raise FenceRejected(
+            "the write has no fence, and a gate takes none without: connect with fence=True", offered=None
+        )
     if isinstance(offered, bool) or not isinstance(offered, int):
         raise UsageError(f"a fence is an int, not {type(offered).__name__}: pass the hold or its fence")
     if not 0 <= offered <= MAX_FENCE:
@@ -77,7 +79,12 @@ def check_timeout(timeout: float) -> float:
     Raises:
         UsageError: not a finite number from 0 on.
     """
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not math.isfinite(timeout) or timeout < 0:
+    if (
+        isinstance(timeout, bool)
+        or not isinstance(timeout, int | float)
+        or not math.isfinite(timeout)
+        or timeout < 0
+    ):
         raise UsageError(f"timeout={timeout!r} is no bound: give seconds, from 0 on")
     return float(timeout)
 

@@ -46,7 +46,9 @@ class MemoryGate(Generic[T]):
             raise BackendUnavailable(f"another thread was inside {_GATE} for {self._timeout:g} s")
         try:
             if self._inside:
-                raise UsageError(f"the function writes to {_GATE} that it is inside of: return the value instead")
+                raise UsageError(
+                    f"the function writes to {_GATE} that it is inside of: return the value instead"
+                )
             check_fence(offered, self.newest, _GATE)
             self._inside = True
             try:

@@ -26,7 +26,9 @@ from azlatch.errors import FenceRejected, OutcomeUnknown, UsageError
 from azlatch.gates.fence import FenceSource, check_fence, fence_of
 
 _COLUMN = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]{0,127}\.){0,2}[A-Za-z_][A-Za-z0-9_]{0,127}")
-_PARAMETER = re.compile(r"\?|%s|[:@][A-Za-z_][A-Za-z0-9_]{0,127}|%\([A-Za-z_][A-Za-z0-9_]{0,127}\)s|[:$][1-9][0-9]{0,3}")
+_PARAMETER = re.compile(
+    r"\?|%s|[:@][A-Za-z_][A-Za-z0-9_]{0,127}|%\([A-Za-z_][A-Za-z0-9_]{0,127}\)s|[:$][1-9][0-9]{0,3}"
+)
 
 
 def fence_condition(column: str = "fence", parameter: str = ":fence") -> str:
@@ -93,11 +95,13 @@ def check_rowcount(
         if stored is not None:
             check_fence(offered, fence_of(_integer(stored)), "the row")
     if rowcount < 0:
-        raise OutcomeUnknown("the driver did not count the rows: whether the write was accepted is unknown, roll back")
+        raise OutcomeUnknown(
+            "the driver did not count the rows: whether the write was accepted is unknown, roll back"
+        )
     if current is None:
         raise FenceRejected(
-            f"{rowcount} of {expected} rows accepted fence {offered}: a newer one was accepted, or there is no such "
-            "row (pass `current` to tell which)",
+            f"{rowcount} of {expected} rows accepted fence {offered}: a newer one was accepted, or there is no "
+            "such row (pass `current` to tell which)",
             offered=offered,
         )
     return rowcount

@@ -1,0 +1,630 @@
+"""The simulator: the real core and both real drivers in virtual time, with faults, from one seed.
+
+``python -m azlatch.testing.simulate --seeds 2000`` runs many worlds; ``--seed 17`` runs one and prints its
+schedule. A world is a handful of processes, sync and async, that contend for a name or two on a store of
+`azlatch.testing.simulated_store`, while processes are stopped, killed and frozen, calls are lost, and
+operators break and purge. A referee watches M1 to M7 of the design at every step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from azlatch.core.acquisition import LEAST_CALL, TRY_LIMIT
+from azlatch.core.hold import State
+from azlatch.core.instance import Instance
+from azlatch.core.record import Record
+from azlatch.core.terms import margin_of
+from azlatch.errors import (
+    AcquireTimeout,
+    BackendUnavailable,
+    FenceRejected,
+    HeartUnavailable,
+    HoldLost,
+    LatchError,
+    OutcomeUnknown,
+    UsageError,
+)
+from azlatch.gates.memory import MemoryGate
+from azlatch.runtime.async_latches import AsyncLatches
+from azlatch.runtime.connection import Connection
+from azlatch.runtime.holding import Holding
+from azlatch.runtime.latches import Latches
+from azlatch.testing.mutants import MUTANTS, Mutant
+from azlatch.testing.simulated_store import Faults, SimulatedBackend, SimulatedStore
+from azlatch.testing.virtual import Process, World
+
+#: Longer than any wait that a healthy world needs, seconds of virtual time.
+_SLACK = 1.5
+
+
+class Violation(AssertionError):
+    """A promise was broken; the message names it."""
+
+
+@dataclass
+class Believer:
+    """A hold that reached its holder, and whose process it is."""
+
+    hold: Holding
+    process: Process
+    backend: SimulatedBackend
+    #: A hidden pause came over this process since the store last confirmed the hold: its clock cannot know.
+    clouded: bool = False
+    ended: bool = False
+
+    def believes(self) -> bool:
+        """Whether the holder, asked now, would say yes without asking anyone."""
+        if self.ended or self.clouded or not self.process.alive:
+            return False
+        machine = self.hold.machine
+        return machine.state is State.HELD and machine.look(self.process.now()) is State.HELD
+
+
+class Referee:
+    """Watches the promises of the design."""
+
+    def __init__(self, world: World, store: SimulatedStore) -> None:
+        self.world = world
+        self.store = store
+        self.believers: dict[str, list[Believer]] = {}
+        self.highest: dict[str, int] = {}
+        self.gate_highest: dict[str, int] = {}
+        self.gates: dict[str, MemoryGate] = {}
+        self.breaks: list[tuple[float, str, str]] = []
+        self.grants = 0
+        self.rejected = 0
+        self.losses = 0
+        store.on_grant = self.saw_grant
+
+    def gate(self, name: str) -> MemoryGate:
+        return self.gates.setdefault(name, MemoryGate())
+
+    def saw_grant(self, record: Record) -> None:
+        """M2, in the order of the store."""
+        before = self.highest.get(record.name, 0)
+        if record.fence <= before:
+            raise Violation(f"M2: {record.name} was granted with fence {record.fence} after {before}")
+        self.highest[record.name] = record.fence
+
+    def granted(self, hold: Holding, process: Process, backend: SimulatedBackend) -> Believer:
+        believer = Believer(hold, process, backend)
+        if hold.machine.look(process.now()) is not State.HELD:
+            raise Violation(f"T2: acquire() of {hold.name} returned a hold that is lost already")
+        present = self.believers.setdefault(hold.name, [])
+        present[:] = [each for each in present if each.hold.machine.state is State.HELD and not each.ended]
+        present.append(believer)
+        self.grants += 1
+        self.check()
+        return believer
+
+    def check(self) -> None:
+        """M1, at this very moment, each holder by its own clock."""
+        for name, believers in self.believers.items():
+            if len(believers) < 2:
+                continue
+            believing = [each for each in believers if each.believes()]
+            if len(believing) > 1:
+                fences = [(each.process.name, each.hold.grant.fence) for each in believing]
+                raise Violation(f"M1: {name} has {len(believing)} holders that believe: {fences}")
+
+    def ensured(self, believer: Believer, highest_before: int) -> None:
+        """What ensure() answered yes to must have been true at some moment since it was asked (T3)."""
+        if highest_before > believer.hold.grant.fence:
+            raise Violation(
+                f"M1: ensure() of {believer.process.name} said yes with fence {believer.hold.grant.fence} when "
+                f"{highest_before} had been granted before it was asked"
+            )
+        believer.clouded = False
+
+    def write(self, believer: Believer) -> None:
+        """M3: the gate never accepts an older fence after a newer one."""
+        name, fence = believer.hold.name, believer.hold.grant.fence
+        try:
+            self.gate(name).write(fence, fence)
+        except FenceRejected:
+            self.rejected += 1
+            if fence >= self.gate_highest.get(name, 0):
+                raise Violation(f"M3: the gate of {name} refused {fence}, which is not older") from None
+            return
+        if fence < self.gate_highest.get(name, 0):
+            raise Violation(f"M3: the gate of {name} accepted {fence} after {self.gate_highest[name]}")
+        self.gate_highest[name] = fence
+
+    def broke(self, name: str, nonce: str, ttl: float) -> None:
+        """B1: whoever was broken stops by itself, a ttl later at the most."""
+        bound = ttl * 1.15 + _SLACK
+
+        def stopped() -> None:
+            for each in self.believers.get(name, []):
+                if each.hold.grant.nonce == nonce and each.believes():
+                    raise Violation(f"B1: a hold of {name} still believes {bound:g} s after it was broken")
+
+        self.world.after(bound, stopped)
+
+
+@dataclass
+class Plan:
+    """What a world is made of; all of it comes from the seed."""
+
+    profile: str
+    ttl: float
+    processes: int
+    names: list[str]
+    rounds: int
+    faults: Faults
+    look: float
+    kinds: list[str]
+    rates: list[float]
+    private_clocks: list[bool]
+
+
+def plan_of(rng: Random) -> Plan:
+    profile = rng.choice(["embedded", "remote"])
+    ttl = rng.choice([1.0, 3.0, 10.0, 30.0])
+    troubled = rng.random() < 0.75
+    share = rng.choice([0.03, 0.1, 0.25]) if troubled else 0.0
+    faults = Faults(
+        drop_request=share * rng.random(),
+        drop_reply=share * rng.random(),
+        refuse=share * rng.random(),
+        land_late=share * rng.random(),
+        slow=share * rng.random(),
+        lost_wake=rng.choice([0.0, 0.3]),
+        latency=rng.choice([0.001, 0.02, ttl / 20]),
+        lag=rng.choice([0.0, 0.0, ttl / 4, ttl * 1.5]) if profile == "remote" else 0.0,
+    )
+    processes = rng.randint(2, 4)
+    return Plan(
+        profile=profile,
+        ttl=ttl,
+        processes=processes,
+        names=["a", "b"][: rng.randint(1, 2)],
+        rounds=rng.randint(2, 4),
+        faults=faults,
+        look=rng.choice([0.1, 0.3, 1.0]),
+        kinds=[rng.choice(["sync", "sync", "async"]) for _ in range(processes)],
+        # Two machines' clocks differ by up to 10 %; processes of one machine share a clock.
+        rates=[1.0 + rng.choice([0.0, 0.05, 0.1]) for _ in range(processes)]
+        if profile == "remote"
+        else [1.0] * processes,
+        private_clocks=[profile == "embedded" and rng.random() < 0.2 for _ in range(processes)],
+    )
+
+
+class Scenario:
+    """One world, from its plan to its end."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.world = World(seed)
+        self.rng = self.world.rng
+        self.plan = plan_of(self.rng)
+        self.store = SimulatedStore(self.world, self.plan.profile, self.plan.faults)  # type: ignore[arg-type]
+        self.referee = Referee(self.world, self.store)
+        self.world.on_step = self.referee.check
+        self.processes: list[Process] = []
+        self.latches: dict[str, Latches | AsyncLatches] = {}
+        self.backends: dict[str, SimulatedBackend] = {}
+        self.disturbed: dict[str, float] = {}
+        self.failure: BaseException | None = None
+
+    # -- the cast -----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Runs it to the end; raises Violation."""
+        plan, world = self.plan, self.world
+        for number in range(plan.processes):
+            self._add(f"p{number}", plan.kinds[number], plan.rates[number], plan.private_clocks[number])
+        for _ in range(self.rng.randint(0, 4)):
+            self._schedule_fault()
+        end = world.time + plan.rounds * (plan.ttl * 6 + 40)
+        world.run(until=end, max_steps=60_000)
+        self._epilogue()
+
+    def _add(self, name: str, kind: str, rate: float, private_clock: bool, rounds: int | None = None) -> Process:
+        # Clocks of other machines and time namespaces have another zero.
+        elsewhere = private_clock or self.plan.profile == "remote"
+        process = self.world.process(name, rate=rate, offset=self.rng.choice([-5_000.0, 5_000.0]) * elsewhere)
+        if self.plan.profile == "remote":
+            process.clocks = ("", "")  # type: ignore[attr-defined]
+        else:
+            process.clocks = ("own" if private_clock else "shared", self.rng.choice(["pids-1", "pids-2"]))  # type: ignore[attr-defined]
+        backend = SimulatedBackend(self.store, process, look=self.plan.look)
+        connection = Connection(backend, process, instance=Instance(name, name, 1, 0.0))
+        self.processes.append(process)
+        self.backends[name] = backend
+        rounds = self.plan.rounds if rounds is None else rounds
+        if kind == "sync":
+            latches = Latches(connection)
+            self.latches[name] = latches
+            for thread in range(self.rng.randint(1, 2)):
+                process.start(lambda: self._sync_life(process, latches, rounds), f"{name}.{thread}")
+        else:
+            awaited = AsyncLatches(connection)
+            self.latches[name] = awaited
+            process.start(lambda: process.run_async(self._async_main(process, awaited, rounds)), f"{name}.loop")
+        return process
+
+    # -- what a process does ---------------------------------------------------------------------------------
+
+    def _terms(self) -> dict[str, Any]:
+        rng, ttl = self.rng, self.plan.ttl
+        return {
+            "ttl": ttl if rng.random() < 0.7 else max(ttl / 2, 0.6),
+            "max_hold": rng.choice([None, None, None, ttl * 1.5]),
+            "heartbeat": rng.random() < 0.85,
+        }
+
+    def _patience(self) -> float | None:
+        return self.rng.choice([0.0, 0.5, self.plan.ttl, self.plan.ttl * 4 + 10])
+
+    @contextlib.contextmanager
+    def _judge(self, process: Process, patience: float | None) -> Iterator[None]:
+        """M6 and M7 of one acquire: how it may end, and when."""
+        backend = self.backends[process.name]
+        contended, failures = backend.contended_answers, backend.failures
+        started, disturbed = process.now(), self.disturbed.get(process.name, 0.0)
+        try:
+            yield
+        except AcquireTimeout:
+            if backend.contended_answers == contended and failures != backend.failures:
+                raise Violation("M6: contention was reported and the store had said nothing of the kind") from None
+            if started + (patience or 0.0) > process.now() + 1e-6:
+                raise Violation("M7: an acquire timed out before its time") from None
+        except BackendUnavailable:
+            if backend.failures == failures:
+                raise Violation("M6: an outage was reported and the store had answered everything") from None
+        took = process.now() - started
+        bound = TRY_LIMIT if not patience else patience + LEAST_CALL
+        if took > bound + _SLACK and self.disturbed.get(process.name, 0.0) == disturbed:
+            raise Violation(f"M7: an acquire with a bound of {bound:g} s took {took:g} s")
+
+    def _sync_life(self, process: Process, latches: Latches, rounds: int) -> None:
+        rng = self.rng
+        for _ in range(rounds):
+            process.sleep(rng.random() * self.plan.ttl / 2)
+            name, patience, terms = rng.choice(self.plan.names), self._patience(), self._terms()
+            hold = None
+            with self._judge(process, patience):
+                try:
+                    hold = latches.try_acquire(name, **terms) if not patience else latches.acquire(
+                        name, timeout=patience, **terms
+                    )
+                except HeartUnavailable:
+                    continue
+            if hold is None:
+                continue
+            believer = self.referee.granted(hold, process, self.backends[process.name])
+            try:
+                with hold:
+                    for _ in range(rng.randint(1, 3)):
+                        process.sleep(rng.random() * self.plan.ttl * rng.choice([0.1, 1.0, 2.0]))
+                        before = self.referee.highest.get(name, 0)
+                        hold.ensure()
+                        self.referee.ensured(believer, before)
+                        process.preempt()
+                        self.referee.write(believer)
+                    if rng.random() < 0.2:
+                        self._operate(process, latches, name)
+            except HoldLost:
+                self.referee.losses += 1
+                # A holder that does not listen: the gate has to stop it.
+                self.referee.write(believer)
+            except (BackendUnavailable, OutcomeUnknown, UsageError):
+                pass
+            believer.ended = True
+
+    def _operate(self, process: Process, latches: Latches, name: str) -> None:
+        """What an operator does, from any instance."""
+        rng = self.rng
+        record = self.store.records.get(name)
+        if rng.random() < 0.5:
+            latches.purge(older_than=0)
+        elif record is not None and record.state == "held":
+            broken = latches.break_hold(name, reason="simulated", fence=record.fence)
+            if broken is not None:
+                self.referee.broke(name, record.nonce, record.ttl)
+
+    async def _async_main(self, process: Process, latches: AsyncLatches, rounds: int) -> None:
+        await asyncio.gather(*(self._async_life(process, latches, rounds) for _ in range(self.rng.randint(1, 2))))
+
+    async def _async_life(self, process: Process, latches: AsyncLatches, rounds: int) -> None:
+        rng = self.rng
+        for _ in range(rounds):
+            await asyncio.sleep(rng.random() * self.plan.ttl / 2)
+            name, patience, terms = rng.choice(self.plan.names), self._patience(), self._terms()
+            task = asyncio.ensure_future(self._async_turn(process, latches, name, patience, terms))
+            if rng.random() < 0.4:
+                # Cancelled at some step, whichever it is.
+                await asyncio.sleep(rng.random() * rng.choice([self.plan.faults.latency * 3, self.plan.ttl]))
+                task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError:
+                pass
+            except (BackendUnavailable, OutcomeUnknown, UsageError, HeartUnavailable):
+                pass
+
+    async def _async_turn(
+        self, process: Process, latches: AsyncLatches, name: str, patience: float | None, terms: dict[str, Any]
+    ) -> None:
+        rng = self.rng
+        hold = None
+        with self._judge(process, patience):
+            hold = await (
+                latches.try_acquire(name, **terms) if not patience else latches.acquire(name, timeout=patience, **terms)
+            )
+        if hold is None:
+            return
+        believer = self.referee.granted(hold, process, self.backends[process.name])
+        try:
+            async with hold:
+                for _ in range(rng.randint(1, 3)):
+                    await asyncio.sleep(rng.random() * self.plan.ttl * rng.choice([0.1, 1.0]))
+                    if rng.random() < 0.2:
+                        # Blocking code on the loop must not cost the hold (the heart has its own threads).
+                        process.sleep(rng.random() * self.plan.ttl * 2)
+                    before = self.referee.highest.get(name, 0)
+                    await hold.ensure()
+                    self.referee.ensured(believer, before)
+                    self.referee.write(believer)
+        except HoldLost:
+            self.referee.losses += 1
+            self.referee.write(believer)
+        finally:
+            believer.ended = True
+
+    # -- what happens to a process ---------------------------------------------------------------------------------
+
+    def _schedule_fault(self) -> None:
+        rng, plan = self.rng, self.plan
+        process = rng.choice(self.processes)
+        length = plan.ttl * rng.choice([0.5, 1.2, 3.0])
+        kinds = ["pause", "pause", "kill", "down", "hang"]
+        kinds += ["freeze"] if plan.profile == "remote" else ["heir", "no-file", "power"]
+        kind = rng.choice(kinds)
+        self.world.after(rng.random() * plan.ttl * 5, lambda: self._fault(kind, process, length))
+
+    def _fault(self, kind: str, process: Process, length: float) -> None:
+        world, name = self.world, process.name
+        if not process.alive:
+            return
+        process.note(f"fault: {kind} {length:g}")
+        if kind == "pause":
+            self.disturbed[name] = world.time
+            process.pause()
+            world.after(length, process.resume)
+        elif kind == "freeze":
+            self.disturbed[name] = world.time
+            for believers in self.referee.believers.values():
+                for each in believers:
+                    each.clouded = each.clouded or each.process is process
+            process.freeze(length)
+        elif kind == "kill":
+            self._kill(process)
+        elif kind == "heir":
+            self._members(process)[0].has_heir = bool(self._members(process))
+            self._kill(process)
+        elif kind == "no-file":
+            for member in self._members(process):
+                member.has_file = False
+        elif kind == "down":
+            self.store.down_until = max(self.store.down_until, world.time + length)
+        elif kind == "hang":
+            faults = self.store.faults
+            before, faults.slow = faults.slow, 0.9
+            world.after(length, lambda: setattr(faults, "slow", before))
+        elif kind == "power":
+            for each in self.processes:
+                if each.alive:
+                    self._kill(each)
+            self.store.lose_power(self.rng.random() * 2)
+            # What was forgotten was never durable: the referee's memory of fences stays, the records do not.
+            for number in range(2):
+                self._add(f"r{number}", "sync", 1.0, False, rounds=2)
+
+    def _members(self, process: Process) -> list[Any]:
+        return [member for member in self.store.members.values() if member.process is process] or [_Nobody()]
+
+    def _kill(self, process: Process) -> None:
+        process.kill()
+        for member in self.store.members.values():
+            if member.process is process:
+                member.alive = False
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _epilogue(self) -> None:
+        """The faults stop. What is still held must have a holder, and everyone gets through (M4)."""
+        world, plan, store = self.world, self.plan, self.store
+        store.faults = Faults(latency=0.001)
+        store.down_until = 0.0
+        for process in self.processes:
+            if process.alive:
+                process.resume()
+        # Bodies end, and chores settle what they know of: a pause of theirs is 5 s at most.
+        world.run(until=world.time + plan.ttl * 12 + 60, max_steps=60_000)
+        self._no_orphans()
+        for process in self.processes:
+            if process.alive:
+                self._kill(process)
+        longest = max((r.ttl for r in store.records.values()), default=plan.ttl)
+        bound = longest * 1.1 + margin_of(longest) + plan.look * 1.5 + _SLACK
+        for kind in ("waits", "tries"):
+            process = self.world.process(f"late-{kind}")
+            process.clocks = ("shared", "pids-1") if plan.profile == "embedded" else ("", "")  # type: ignore[attr-defined]
+            backend = SimulatedBackend(store, process, look=plan.look)
+            latches = Latches(Connection(backend, process, instance=Instance(kind, kind, 1, 0.0)))
+            act = self._waits if kind == "waits" else self._tries
+            process.start(lambda process=process, latches=latches, act=act: act(process, latches, bound), kind)
+            world.run(until=world.time + bound * 8 + 60, max_steps=60_000)
+            if not process.ended_well:  # type: ignore[attr-defined]
+                raise Violation(f"M4: a late contender ({kind}) did not get to its end")
+            self._kill(process)
+
+    def _no_orphans(self) -> None:
+        for record in self.store.records.values():
+            member = self.store.members.get(record.member)
+            if record.state != "held" or member is None or not member.alive:
+                continue
+            live = any(
+                each.hold.grant.nonce == record.nonce and each.hold.machine.state is State.HELD
+                for each in self.referee.believers.get(record.name, [])
+            )
+            if not live and self._age(record) < record.ttl * 8:
+                raise Violation(f"M5: {record.name} is held by nobody of the living {record.holder.label}")
+
+    def _age(self, record: Record) -> float:
+        at = next(at for at, each in reversed(self.store.history[record.name]) if each is not None)
+        return self.world.time - at
+
+    def _waits(self, process: Process, latches: Latches, bound: float) -> None:
+        for name in self.plan.names:
+            try:
+                hold = latches.acquire(name, timeout=bound, ttl=self.plan.ttl)
+            except AcquireTimeout as error:
+                raise Violation(f"M4: {name} was not granted within {bound:g} s of a holder's end") from error
+            self.referee.granted(hold, process, self.backends.get(process.name) or latches._connection.backend)  # type: ignore[arg-type]
+        process.ended_well = True  # type: ignore[attr-defined]
+
+    def _tries(self, process: Process, latches: Latches, bound: float) -> None:
+        """One-shot contenders get through too: here one that tries now and then, and never waits."""
+        for name in self.plan.names:
+            end = process.now() + bound * 2 + 10
+            pause = self.plan.ttl / 3 if self.plan.profile == "remote" else bound
+            while (hold := latches.try_acquire(name, ttl=self.plan.ttl)) is None:
+                if process.now() > end:
+                    raise Violation(f"M4: one-shot contenders never got {name}")
+                process.sleep(pause)
+            del hold
+        process.ended_well = True  # type: ignore[attr-defined]
+
+
+class _Nobody:
+    has_heir = False
+
+
+@dataclass
+class Result:
+    """How a seed ended."""
+
+    seed: int
+    mutant: str
+    violation: str = ""
+    schedule: list[str] = field(default_factory=list)
+    grants: int = 0
+    losses: int = 0
+    rejected: int = 0
+
+    @property
+    def replay(self) -> str:
+        """The command that runs this very world again."""
+        mutant = f" --mutant {self.mutant}" if self.mutant else ""
+        return f"python -m azlatch.testing.simulate --seed {self.seed}{mutant}"
+
+
+def run_seed(seed: int, mutant: str = "") -> Result:
+    """Runs the world of a seed, with the engine as it is or with a mutant of it."""
+    result = Result(seed, mutant)
+    level = logging.getLogger("azlatch").level
+    logging.getLogger("azlatch").setLevel(logging.CRITICAL + 1)
+    chosen: Mutant | None = MUTANTS[mutant] if mutant else None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", ResourceWarning)
+        if chosen is not None:
+            stack.enter_context(chosen.applied())
+        scenario = Scenario(seed)
+        if chosen is not None:
+            chosen.prepare(scenario.store)
+        try:
+            scenario.run()
+        except Violation as violation:
+            result.violation = str(violation)
+        except LatchError as error:
+            result.violation = f"an error that nobody foresaw: {type(error).__name__}: {error}"
+        finally:
+            result.schedule = [f"{at:12.4f} {who:8} {thread:12} {text}" for at, who, thread, text in scenario.world.trace]
+            result.grants = scenario.referee.grants
+            result.losses = scenario.referee.losses
+            result.rejected = scenario.referee.rejected
+            scenario.world.close()
+            logging.getLogger("azlatch").setLevel(level)
+    return result
+
+
+def run_many(seeds: list[int], mutant: str = "", *, stop: bool = True) -> list[Result]:
+    """Runs seeds one after the other; the violated ones, or the first of them."""
+    bad: list[Result] = []
+    for seed in seeds:
+        result = run_seed(seed, mutant)
+        if result.violation:
+            bad.append(result)
+            if stop:
+                break
+    return bad
+
+
+def explain(result: Result) -> str:
+    """A failure as text: the seed, the schedule and the command that replays it."""
+    return "\n".join([f"seed {result.seed}: {result.violation}", *result.schedule, f"replay: {result.replay}"])
+
+
+def _chunk(arguments: tuple[list[int], str]) -> tuple[int, int, int, int, list[Result]]:
+    seeds, mutant = arguments
+    grants = losses = rejected = 0
+    bad = []
+    for seed in seeds:
+        result = run_seed(seed, mutant)
+        grants, losses, rejected = grants + result.grants, losses + result.losses, rejected + result.rejected
+        if result.violation:
+            bad.append(result)
+    return len(seeds), grants, losses, rejected, bad
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; 0 when no promise was broken, 1 otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m azlatch.testing.simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2000, help="how many worlds to run")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="run this one world and print its schedule")
+    parser.add_argument("--mutant", default="", choices=["", *sorted(MUTANTS)], help="break a rule on purpose")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="worlds at a time")
+    options = parser.parse_args(arguments)
+    if options.seed is not None:
+        result = run_seed(options.seed, options.mutant)
+        print("\n".join(result.schedule))
+        print(f"seed {result.seed}: {result.violation or 'no promise was broken'}")
+        return 1 if result.violation else 0
+    seeds = range(options.first, options.first + options.seeds)
+    chunks = [(list(seeds[at : at + 50]), options.mutant) for at in range(0, len(seeds), 50)]
+    done = grants = losses = rejected = 0
+    with ProcessPoolExecutor(options.processes) as pool:
+        for count, some_grants, some_losses, some_rejected, bad in pool.map(_chunk, chunks):
+            done, grants = done + count, grants + some_grants
+            losses, rejected = losses + some_losses, rejected + some_rejected
+            if bad:
+                print(explain(bad[0]))
+                pool.shutdown(cancel_futures=True)
+                return 1
+            if done % 500 == 0 or done == len(seeds):
+                print(f"{done} of {len(seeds)} worlds: {grants} grants, {losses} losses, {rejected} refused writes")
+                sys.stdout.flush()
+    print("no promise was broken")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
