@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from azlatch.errors import (
+    BackendDenied,
     BackendError,
     BackendMisconfigured,
     BackendUnavailable,
@@ -356,6 +358,30 @@ def test_a_full_disk_is_unavailable(path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(BackendUnavailable, match="No space left"):
         FileGate(path).write(1, "content")
     assert not path.exists() and FileGate(path).newest is None
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.EACCES, BackendDenied),
+        (errno.EROFS, BackendDenied),
+        (errno.ENOLCK, BackendMisconfigured),
+        (errno.ELOOP, BackendMisconfigured),
+        (errno.EDQUOT, BackendUnavailable),
+    ],
+)
+def test_whose_job_an_error_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, expected: type[BackendError]
+) -> None:
+    """A missing right is the operator's, a place that cannot serve too, a failing disk the service's."""
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(expected) as caught:
+        FileGate(path).write(1, "content")
+    assert isinstance(caught.value.__cause__, OSError)
 
 
 # Other processes

@@ -26,9 +26,10 @@ from azlatch.gates import (
     SqliteGate,
     file,
     memory,
-    sqlite,
+    sql,
     sqlite_write,
 )
+from azlatch.gates import fence as gate_fence
 from azlatch.gates.fence import MAX_FENCE
 
 Gate = MemoryGate[str] | SqliteGate | FileGate
@@ -139,16 +140,11 @@ class Mutant(NamedTuple):
     replacement: Callable[..., object]
 
 
-def refuse_equal(offered: int, newest: int | None, _: str) -> None:
-    if newest is not None and offered <= newest:
-        raise FenceRejected("", offered=offered, newest=newest)
-
-
 COMPARISONS = [
-    Mutant("memory", memory, "check_fence", lambda *_: None),
-    Mutant("memory", memory, "check_fence", refuse_equal),
-    Mutant("file", file, "check_fence", lambda *_: None),
-    Mutant("file", file, "check_fence", refuse_equal),
+    Mutant("memory", gate_fence, "admits", lambda offered, newest: True),
+    Mutant("memory", gate_fence, "admits", lambda offered, newest: newest is None or offered > newest),
+    Mutant("file", gate_fence, "admits", lambda offered, newest: True),
+    Mutant("file", gate_fence, "admits", lambda offered, newest: newest is None or offered > newest),
     Mutant("sqlite", sqlite_write, "fence_condition", lambda _: "(1 = 1)"),
     Mutant("sqlite", sqlite_write, "fence_condition", lambda _: "(azlatch_gate.fence < :fence)"),
 ]
@@ -163,7 +159,7 @@ def test_mutant_comparison_is_caught(mutant: Mutant, tmp_path: Path, monkeypatch
         check_running_maximum(open_gate(mutant.kind, tmp_path), [3, 3, 5, 4, 5, 6])
 
 
-@pytest.mark.parametrize(("kind", "module"), [("memory", memory), ("file", file), ("sqlite", sqlite)])
+@pytest.mark.parametrize(("kind", "module"), [("memory", memory), ("file", file), ("sqlite", sql)])
 def test_mutant_missing_fence_is_zero_is_caught(
     kind: str, module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

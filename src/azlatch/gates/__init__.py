@@ -16,11 +16,11 @@ Every gate has `newest` and `history()`, the order in which it accepted.
 
 from __future__ import annotations
 
+from azlatch.gates.condition import check_rowcount, fence_assignment, fence_condition
 from azlatch.gates.fence import Acceptance, FenceSource, HasFence
 from azlatch.gates.file import FileGate, GuardedFile, Passage
 from azlatch.gates.memory import MemoryGate
-from azlatch.gates.sql import check_rowcount, fence_assignment, fence_condition
-from azlatch.gates.sqlite import GateCursor, SqliteGate
+from azlatch.gates.sql import GateCursor, SqliteGate
 
 __all__ = [
     "Acceptance",

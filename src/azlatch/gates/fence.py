@@ -59,13 +59,18 @@ def fence_of(source: FenceSource) -> int:
     return int(offered)
 
 
+def admits(offered: int, newest: int | None) -> bool:
+    """The rule: an equal or newer fence gets in, and any where none was accepted yet (F5)."""
+    return newest is None or offered >= newest
+
+
 def check_fence(offered: int, newest: int | None, gate: str) -> None:
-    """Returns where the fence is equal or newer, or nothing was accepted yet (F5).
+    """Returns where the gate admits the fence.
 
     Raises:
         FenceRejected: the gate accepted a newer one.
     """
-    if newest is not None and offered < newest:
+    if not admits(offered, newest):
         raise FenceRejected(
             f"{gate} refused fence {offered}: it has accepted {newest}, so another holder came after",
             offered=offered,

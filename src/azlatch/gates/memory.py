@@ -21,12 +21,18 @@ class MemoryGate(Generic[T]):
     A forked child has a copy of its own, which guards nothing for the parent.
 
     Args:
-        value: what it guards before the first write.
+        value: what it guards before the first write; left out, None.
         timeout: seconds to wait for the writer that is inside.
         history: how many of the newest acceptances are kept.
     """
 
-    def __init__(self, value: T, *, timeout: float = 10.0, history: int = 1_000) -> None:
+    def __init__(
+        self,
+        value: T = None,  # type: ignore[assignment]  # who leaves it out has a T that may be None
+        *,
+        timeout: float = 10.0,
+        history: int = 1_000,
+    ) -> None:
         self._value = value
         self._timeout = check_timeout(timeout)
         self._lock = threading.RLock()

@@ -7,8 +7,8 @@ import secrets
 import sqlite3
 
 from azlatch.errors import BackendMisconfigured, UsageError
+from azlatch.gates.condition import check_rowcount, fence_assignment, fence_condition
 from azlatch.gates.fence import Acceptance
-from azlatch.gates.sql import check_rowcount, fence_assignment, fence_condition
 
 #: What the embedded latch store calls its file; gate state stands elsewhere (F5).
 LATCH_STORE = 0x617A6C74

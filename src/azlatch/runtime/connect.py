@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from azlatch.core.instance import Instance, scales_out
 from azlatch.errors import UsageError
-from azlatch.runtime.connection import Connection
+from azlatch.runtime.connection import Connection, release_at_exit
 from azlatch.runtime.env import REAL
 from azlatch.runtime.latches import Latches
 
@@ -66,7 +66,9 @@ def connection_of(
         raise UsageError("both url= and backend= are given: leave one out")
     if backend is None:
         backend = backend_of(url if url is not None else default_url(dict(os.environ)))
-    return Connection(backend, REAL, instance=instance, fence=fence, audit=audit, create=create)
+    connection = Connection(backend, REAL, instance=instance, fence=fence, audit=audit, create=create)
+    release_at_exit(connection)
+    return connection
 
 
 def backend_of(url: str) -> Backend:

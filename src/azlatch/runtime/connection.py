@@ -109,7 +109,6 @@ class Connection:
             self.backend.open(env, self.room.wake, create=self._create, until=until)
             self.heart = Heart(env, self.backend)
             self.pid = pid
-            _open_connections.add(self)
         finally:
             self._opening.release()
 
@@ -128,7 +127,6 @@ class Connection:
         self._closed = True
         if not self.pid or self.pid != self.env.pid():
             return
-        _open_connections.discard(self)
         for hold in self.heart.holds():
             self.end(hold)
         self._drain()
@@ -289,8 +287,13 @@ class Connection:
         self.heart.add_chore(f"leaving the line of {name!r}", run, self.env.now() + CALL_LIMIT)
 
     def timeout_error(self, name: str) -> LatchError | None:
-        """Why those behind the front time out: None for contention, else what the front was told."""
-        return self.room.trouble(name)
+        """Why those behind the front time out: None for contention, else what the front was told (M6)."""
+        trouble = self.room.trouble(name)
+        if trouble is None:
+            return None
+        error = BackendUnavailable(f"the store does not answer those of this process who are first in line: {trouble}")
+        error.__cause__ = trouble
+        return error
 
     # -- telling -------------------------------------------------------------------------------------------------
 
@@ -334,12 +337,17 @@ def _started() -> float:
         return time.time() - time.process_time()
 
 
-_open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+_real: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def release_at_exit(connection: Connection) -> None:
+    """What the connection still holds when the process ends is released then."""
+    _real.add(connection)
 
 
 @atexit.register
 def _at_exit() -> None:
-    for connection in list(_open_connections):
+    for connection in list(_real):
         try:
             connection.at_exit()
         except Exception:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from azlatch.core.env import Env, Signal
 from azlatch.core.line import Line
-from azlatch.errors import LatchError
+from azlatch.errors import BackendUnavailable, LatchError
 
 
 class Waiting(Protocol):
@@ -54,7 +54,7 @@ class Room:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._line: Line[Waiting] = Line()
-        self._trouble: dict[str, LatchError] = {}
+        self._answers: dict[str, LatchError | None] = {}
 
     def join(self, waiter: Waiting) -> bool:
         """Takes a place at the end; True if it is the front."""
@@ -71,7 +71,7 @@ class Room:
             after = self._line.leave(waiter.name, waiter)
             empty = self._line.waiting(waiter.name) == 0
             if empty:
-                self._trouble.pop(waiter.name, None)
+                self._answers.pop(waiter.name, None)
         if after is not None:
             self._tell(after)
         return empty
@@ -88,17 +88,17 @@ class Room:
             return self._line.waiting(name)
 
     def note_answer(self, name: str, trouble: LatchError | None) -> None:
-        """What the front got: those behind it, who ask nobody, must tell an outage from contention (M6)."""
-        if trouble is None:
-            if self._trouble:
-                self._trouble.pop(name, None)
-        else:
-            with self._lock:
-                self._trouble[name] = trouble
+        """What the front got; those behind it ask nobody, and must tell an outage from contention (M6)."""
+        with self._lock:
+            if self._line.waiting(name):
+                self._answers[name] = trouble
 
     def trouble(self, name: str) -> LatchError | None:
+        """Why those behind the front have no answer, or None: the store said that the name is held."""
         with self._lock:
-            return self._trouble.get(name)
+            if name in self._answers:
+                return self._answers[name]
+        return BackendUnavailable("it has not answered them yet")
 
     def _tell(self, waiter: Waiting) -> None:
         try:

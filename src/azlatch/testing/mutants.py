@@ -17,8 +17,8 @@ from azlatch.core.acquisition import Acquisition, Won
 from azlatch.core.hold import HoldMachine, State
 from azlatch.core.record import Record
 from azlatch.errors import BackendUnavailable
-from azlatch.gates import fence as gate_fence
-from azlatch.runtime import calls, connection
+from azlatch.gates import memory as gate
+from azlatch.runtime import calls, connection, holding
 from azlatch.testing import simulated_store
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ def _missing_is_dead(self: Any, member_id: str) -> record.Life:
     return "dead" if life == "unknown" else life
 
 
-def _deadline_unchecked(self: HoldMachine, now: float) -> State:
-    return self.state
+def _trusts_the_heart(self: holding.Holding) -> State:
+    return self.machine.state
 
 
 def _unknown_is_failure(self: Acquisition, now: float, error: Any, jitter: float) -> Any:
@@ -149,7 +149,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "no-margin": Mutant("T1: the margin covers clock-rate drift", ((terms, "margin_of", lambda ttl: 0.0),)),
     "deadline-unchecked": Mutant(
-        "T2: every answer checks the deadline itself", ((HoldMachine, "look", _deadline_unchecked),)
+        "T2: every answer checks the deadline itself", ((holding.Holding, "_look", _trusts_the_heart),)
     ),
     "revived": Mutant("T2: lost is final, whatever a later answer says", ((HoldMachine, "renewed", _revived),)),
     "late-grant": Mutant(
@@ -198,7 +198,7 @@ MUTANTS: dict[str, Mutant] = {
         "F1: no record means no knowledge, never 0", ((record, "next_fence", _missing_fence_is_zero),)
     ),
     "same-epoch": Mutant("F3: a boot raises the epoch of fences", ((record, "next_epoch", _same_epoch),)),
-    "no-fence-check": Mutant("F5: a gate refuses older fences", ((gate_fence, "admits", lambda offered, newest: True),)),
+    "no-fence-check": Mutant("F5: a gate refuses older fences", ((gate, "check_fence", lambda *anything: None),)),
     "break-keeps-nonce": Mutant(
         "B1: a break replaces the nonce",
         ((record, "broken", _break_keeps_the_nonce), (record, "is_own", _own_by_nonce_alone)),

@@ -43,7 +43,7 @@ from azlatch.runtime.holding import Holding
 from azlatch.runtime.latches import Latches
 from azlatch.testing.mutants import MUTANTS, Mutant
 from azlatch.testing.simulated_store import Faults, SimulatedBackend, SimulatedStore
-from azlatch.testing.virtual import Process, World
+from azlatch.testing.virtual import Deadlock, Process, StepsExhausted, World
 
 #: Longer than any wait that a healthy world needs, seconds of virtual time.
 _SLACK = 1.5
@@ -81,48 +81,58 @@ class Referee:
         self.believers: dict[str, list[Believer]] = {}
         self.highest: dict[str, int] = {}
         self.gate_highest: dict[str, int] = {}
-        self.gates: dict[str, MemoryGate] = {}
+        self.gates: dict[str, MemoryGate[int]] = {}
         self.breaks: list[tuple[float, str, str]] = []
         self.grants = 0
         self.rejected = 0
         self.losses = 0
+        self.violation: Violation | None = None
         store.on_grant = self.saw_grant
 
-    def gate(self, name: str) -> MemoryGate:
-        return self.gates.setdefault(name, MemoryGate())
+    def fail(self, text: str) -> Violation:
+        """The violation, which ends the world wherever it was noticed."""
+        if self.violation is None:
+            self.violation = Violation(text)
+        return self.violation
+
+    def gate(self, name: str) -> MemoryGate[int]:
+        return self.gates.setdefault(name, MemoryGate(0))
 
     def saw_grant(self, record: Record) -> None:
         """M2, in the order of the store."""
         before = self.highest.get(record.name, 0)
         if record.fence <= before:
-            raise Violation(f"M2: {record.name} was granted with fence {record.fence} after {before}")
+            raise self.fail(f"M2: {record.name} was granted with fence {record.fence} after {before}")
         self.highest[record.name] = record.fence
 
     def granted(self, hold: Holding, process: Process, backend: SimulatedBackend) -> Believer:
         believer = Believer(hold, process, backend)
         if hold.machine.look(process.now()) is not State.HELD:
-            raise Violation(f"T2: acquire() of {hold.name} returned a hold that is lost already")
+            raise self.fail(f"T2: acquire() of {hold.name} returned a hold that is lost already")
         present = self.believers.setdefault(hold.name, [])
         present[:] = [each for each in present if each.hold.machine.state is State.HELD and not each.ended]
         present.append(believer)
         self.grants += 1
+        process.note(f"granted {hold.name} {hold.grant.fence}, deadline {hold.machine.deadline - process.clock():.3f} s from now")
         self.check()
         return believer
 
     def check(self) -> None:
         """M1, at this very moment, each holder by its own clock."""
+        if self.violation is not None:
+            raise self.violation
         for name, believers in self.believers.items():
             if len(believers) < 2:
                 continue
             believing = [each for each in believers if each.believes()]
             if len(believing) > 1:
                 fences = [(each.process.name, each.hold.grant.fence) for each in believing]
-                raise Violation(f"M1: {name} has {len(believing)} holders that believe: {fences}")
+                raise self.fail(f"M1: {name} has {len(believing)} holders that believe: {fences}")
 
     def ensured(self, believer: Believer, highest_before: int) -> None:
         """What ensure() answered yes to must have been true at some moment since it was asked (T3)."""
         if highest_before > believer.hold.grant.fence:
-            raise Violation(
+            raise self.fail(
                 f"M1: ensure() of {believer.process.name} said yes with fence {believer.hold.grant.fence} when "
                 f"{highest_before} had been granted before it was asked"
             )
@@ -136,10 +146,10 @@ class Referee:
         except FenceRejected:
             self.rejected += 1
             if fence >= self.gate_highest.get(name, 0):
-                raise Violation(f"M3: the gate of {name} refused {fence}, which is not older") from None
+                raise self.fail(f"M3: the gate of {name} refused {fence}, which is not older") from None
             return
         if fence < self.gate_highest.get(name, 0):
-            raise Violation(f"M3: the gate of {name} accepted {fence} after {self.gate_highest[name]}")
+            raise self.fail(f"M3: the gate of {name} accepted {fence} after {self.gate_highest[name]}")
         self.gate_highest[name] = fence
 
     def broke(self, name: str, nonce: str, ttl: float) -> None:
@@ -149,7 +159,7 @@ class Referee:
         def stopped() -> None:
             for each in self.believers.get(name, []):
                 if each.hold.grant.nonce == nonce and each.believes():
-                    raise Violation(f"B1: a hold of {name} still believes {bound:g} s after it was broken")
+                    raise self.fail(f"B1: a hold of {name} still believes {bound:g} s after it was broken")
 
         self.world.after(bound, stopped)
 
@@ -240,7 +250,7 @@ class Scenario:
         if self.plan.profile == "remote":
             process.clocks = ("", "")  # type: ignore[attr-defined]
         else:
-            process.clocks = ("own" if private_clock else "shared", self.rng.choice(["pids-1", "pids-2"]))  # type: ignore[attr-defined]
+            process.clocks = (f"own-{name}" if private_clock else "shared", self.rng.choice(["pids-1", "pids-2"]))  # type: ignore[attr-defined]
         backend = SimulatedBackend(self.store, process, look=self.plan.look)
         connection = Connection(backend, process, instance=Instance(name, name, 1, 0.0))
         self.processes.append(process)
@@ -271,25 +281,25 @@ class Scenario:
         return self.rng.choice([0.0, 0.5, self.plan.ttl, self.plan.ttl * 4 + 10])
 
     @contextlib.contextmanager
-    def _judge(self, process: Process, patience: float | None) -> Iterator[None]:
+    def _judge(self, process: Process, name: str, patience: float | None) -> Iterator[None]:
         """M6 and M7 of one acquire: how it may end, and when."""
         backend = self.backends[process.name]
-        contended, failures = backend.contended_answers, backend.failures
         started, disturbed = process.now(), self.disturbed.get(process.name, 0.0)
+        process.note(f"asks for {name}, patience {patience:g} s" if patience else f"tries {name}")
         try:
             yield
         except AcquireTimeout:
-            if backend.contended_answers == contended and failures != backend.failures:
-                raise Violation("M6: contention was reported and the store had said nothing of the kind") from None
+            if not backend.contended_answers and backend.failures:
+                raise self.referee.fail("M6: contention was reported and the store had said nothing of the kind") from None
             if started + (patience or 0.0) > process.now() + 1e-6:
-                raise Violation("M7: an acquire timed out before its time") from None
-        except BackendUnavailable:
-            if backend.failures == failures:
-                raise Violation("M6: an outage was reported and the store had answered everything") from None
+                raise self.referee.fail("M7: an acquire timed out before its time") from None
+        except BackendUnavailable as error:
+            if not (backend.failures or backend.in_flight) and self.disturbed.get(process.name, 0.0) == disturbed:
+                raise self.referee.fail(f"M6: an outage was reported and the store had answered everything: {error}") from error
         took = process.now() - started
         bound = TRY_LIMIT if not patience else patience + LEAST_CALL
         if took > bound + _SLACK and self.disturbed.get(process.name, 0.0) == disturbed:
-            raise Violation(f"M7: an acquire with a bound of {bound:g} s took {took:g} s")
+            raise self.referee.fail(f"M7: an acquire with a bound of {bound:g} s took {took:g} s")
 
     def _sync_life(self, process: Process, latches: Latches, rounds: int) -> None:
         rng = self.rng
@@ -297,7 +307,7 @@ class Scenario:
             process.sleep(rng.random() * self.plan.ttl / 2)
             name, patience, terms = rng.choice(self.plan.names), self._patience(), self._terms()
             hold = None
-            with self._judge(process, patience):
+            with self._judge(process, name, patience):
                 try:
                     hold = latches.try_acquire(name, **terms) if not patience else latches.acquire(
                         name, timeout=patience, **terms
@@ -362,7 +372,7 @@ class Scenario:
     ) -> None:
         rng = self.rng
         hold = None
-        with self._judge(process, patience):
+        with self._judge(process, name, patience):
             hold = await (
                 latches.try_acquire(name, **terms) if not patience else latches.acquire(name, timeout=patience, **terms)
             )
@@ -374,8 +384,11 @@ class Scenario:
                 for _ in range(rng.randint(1, 3)):
                     await asyncio.sleep(rng.random() * self.plan.ttl * rng.choice([0.1, 1.0]))
                     if rng.random() < 0.2:
-                        # Blocking code on the loop must not cost the hold (the heart has its own threads).
+                        # Blocking code on the loop must not cost the hold (the heart has its own threads);
+                        # it does hold up whoever else is on the loop.
+                        self.disturbed[process.name] = self.world.time
                         process.sleep(rng.random() * self.plan.ttl * 2)
+                        self.disturbed[process.name] = self.world.time
                     before = self.referee.highest.get(name, 0)
                     await hold.ensure()
                     self.referee.ensured(believer, before)
@@ -405,7 +418,12 @@ class Scenario:
         if kind == "pause":
             self.disturbed[name] = world.time
             process.pause()
-            world.after(length, process.resume)
+
+            def resume() -> None:
+                self.disturbed[name] = world.time
+                process.resume()
+
+            world.after(length, resume)
         elif kind == "freeze":
             self.disturbed[name] = world.time
             for believers in self.referee.believers.values():
@@ -471,7 +489,7 @@ class Scenario:
             process.start(lambda process=process, latches=latches, act=act: act(process, latches, bound), kind)
             world.run(until=world.time + bound * 8 + 60, max_steps=60_000)
             if not process.ended_well:  # type: ignore[attr-defined]
-                raise Violation(f"M4: a late contender ({kind}) did not get to its end")
+                raise self.referee.fail(f"M4: a late contender ({kind}) did not get to its end")
             self._kill(process)
 
     def _no_orphans(self) -> None:
@@ -484,7 +502,7 @@ class Scenario:
                 for each in self.referee.believers.get(record.name, [])
             )
             if not live and self._age(record) < record.ttl * 8:
-                raise Violation(f"M5: {record.name} is held by nobody of the living {record.holder.label}")
+                raise self.referee.fail(f"M5: {record.name} is held by nobody of the living {record.holder.label}")
 
     def _age(self, record: Record) -> float:
         at = next(at for at, each in reversed(self.store.history[record.name]) if each is not None)
@@ -495,7 +513,7 @@ class Scenario:
             try:
                 hold = latches.acquire(name, timeout=bound, ttl=self.plan.ttl)
             except AcquireTimeout as error:
-                raise Violation(f"M4: {name} was not granted within {bound:g} s of a holder's end") from error
+                raise self.referee.fail(f"M4: {name} was not granted within {bound:g} s of a holder's end") from error
             self.referee.granted(hold, process, self.backends.get(process.name) or latches._connection.backend)  # type: ignore[arg-type]
         process.ended_well = True  # type: ignore[attr-defined]
 
@@ -506,7 +524,7 @@ class Scenario:
             pause = self.plan.ttl / 3 if self.plan.profile == "remote" else bound
             while (hold := latches.try_acquire(name, ttl=self.plan.ttl)) is None:
                 if process.now() > end:
-                    raise Violation(f"M4: one-shot contenders never got {name}")
+                    raise self.referee.fail(f"M4: one-shot contenders never got {name}")
                 process.sleep(pause)
             del hold
         process.ended_well = True  # type: ignore[attr-defined]
@@ -553,6 +571,8 @@ def run_seed(seed: int, mutant: str = "") -> Result:
             scenario.run()
         except Violation as violation:
             result.violation = str(violation)
+        except (StepsExhausted, Deadlock) as error:
+            result.violation = f"M7: the world came to no end: {error}"
         except LatchError as error:
             result.violation = f"an error that nobody foresaw: {type(error).__name__}: {error}"
         finally:

@@ -11,6 +11,7 @@ simulated world. Two profiles:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -88,6 +89,7 @@ class SimulatedStore:
             return False
         self.put(new.name, new)
         granted = new.state == "held" and (old is None or old.nonce != new.nonce)
+        self.world.trace.append((self.world.time, "store", "", f"{new.name} {new.state} {new.fence} v{new.version} {new.nonce[:4]} beat {new.beat} of {new.holder.host}"))
         if granted and self.on_grant is not None:
             self.on_grant(new)
         if new.state == "free":
@@ -149,7 +151,7 @@ class SimulatedBackend:
         #: What this process was told, for the checks of outcomes.
         self.contended_answers = 0
         self.failures = 0
-        self.calls = 0
+        self.in_flight = 0
         self._wake: Callable[[str], None] = lambda name: None
 
     def open(self, env: Env, wake: Callable[[str], None], *, create: bool, until: float) -> None:
@@ -329,16 +331,25 @@ class SimulatedBackend:
         self, until: float, at_store: Callable[[], T], *, reads: bool = False, basis: int | None = None
     ) -> T:
         """One request and its reply, either of which may be lost, late or refused."""
+        self.in_flight += 1
+        try:
+            return self._carry(until, at_store, reads, basis)
+        finally:
+            self.in_flight -= 1
+
+    def _carry(self, until: float, at_store: Callable[[], T], reads: bool, basis: int | None) -> T:
         process, store, rng = self.process, self.store, self.store.world.rng
         faults = store.faults
-        self.calls += 1
         fault = self._fault(reads)
         there = faults.latency * rng.random()
         back = faults.latency * rng.random()
         if fault == "slow":
+            self.failures += 1
             there += (until - process.now()) * rng.random() * 1.2
+        if process.now() + there >= until and fault not in ("refuse", "land-late"):
+            fault = "drop-request"
         if fault == "refuse":
-            process.sleep(there)
+            process.sleep(min(there, max(until - process.now(), 0.0)))
             self.failures += 1
             raise BackendUnavailable("simulated: refused before anything happened")
         if fault == "drop-request":
@@ -346,7 +357,11 @@ class SimulatedBackend:
             raise self._unknown(reads, basis)
         if fault == "land-late":
             # The write lands on its own, whenever; its caller hears nothing of it.
-            store.world.after(there + (until - process.now()) * 2 * rng.random(), at_store)
+            def land() -> None:
+                with contextlib.suppress(UsageError):
+                    at_store()
+
+            store.world.after(there + (until - process.now()) * 2 * rng.random(), land)
             self._wait_in_vain(until)
             raise self._unknown(reads, basis)
         process.sleep(there)
@@ -354,10 +369,9 @@ class SimulatedBackend:
             # Someone is frozen inside a write: nothing is sent until that is over, or the time is.
             self._wait_in_vain(until)
             raise BackendUnavailable("simulated: the store did not answer")
-        if process.now() >= until:
-            self.failures += 1
-            raise BackendUnavailable("simulated: too slow to be sent")
         value = at_store()
+        if fault == "none" and process.now() + back >= until:
+            fault = "drop-reply"
         if fault == "drop-reply":
             if store.profile == "remote":
                 self._wait_in_vain(until)
