@@ -135,7 +135,7 @@ class BackendError(LatchError):
     """The store failed; nothing is said about who holds what."""
 
     code = "backend"
-    who = "service"
+    who: ClassVar[Who] = "service"
 
 
 class BackendUnavailable(BackendError):

@@ -117,7 +117,9 @@ def test_long_jobs_keep_their_hold(life: float) -> None:
     assert hold.renewals == int(life // 9)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["look", "renew", "ok", "fail", "lose"]), st.floats(0, 5)), max_size=60))
+@given(
+    st.lists(st.tuples(st.sampled_from(["look", "renew", "ok", "fail", "lose"]), st.floats(0, 5)), max_size=60)
+)
 def test_belief_never_outlives_the_last_success(steps: list[tuple[str, float]]) -> None:
     """Whatever happens, remaining() > 0 only within ttl - margin of a request that succeeded."""
     hold, now, successes, flying = machine(now=0.0), 0.0, [0.0], None

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from azlatch import UsageError
 from azlatch.core.names import MAX_CHARACTERS, check_name, store_id
 
-allowed = st.text(
-    st.characters(blacklist_categories=("Cc", "Cs")), min_size=1, max_size=MAX_CHARACTERS
-)
+allowed = st.text(st.characters(blacklist_categories=("Cc", "Cs")), min_size=1, max_size=MAX_CHARACTERS)
 escapes = st.text(st.sampled_from("a_-%0123456789abcdefAZé日"), min_size=1, max_size=80)
 
 
@@ -23,7 +21,9 @@ def test_allowed_names_pass_unchanged(name: str) -> None:
     assert check_name(name) == name
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "\x1b[2J", "a\x7f", "a\x85", "\ud800", "x" * 1025, 7, None, b"a"])
+@pytest.mark.parametrize(
+    "name", ["", "a\0b", "a\nb", "\x1b[2J", "a\x7f", "a\x85", "\ud800", "x" * 1025, 7, None, b"a"]
+)
 def test_refused_names(name: object) -> None:
     """What is no name is a UsageError that says the cure."""
     with pytest.raises(UsageError):

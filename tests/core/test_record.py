@@ -15,7 +15,9 @@ from azlatch.core.record import Claim, Evidence, Observation, Record
 HOLDER = Instance("1" * 32, "host", 1, 0.0)
 
 
-def claim(now: float = 0.0, nonce: str = "n", ttl: float = 30.0, observation: Observation | None = None) -> Claim:
+def claim(
+    now: float = 0.0, nonce: str = "n", ttl: float = 30.0, observation: Observation | None = None
+) -> Claim:
     return Claim("a", nonce, ttl, now, now, 1_000.0, HOLDER, False, observation)
 
 
@@ -95,8 +97,16 @@ def test_a_break_stops_the_holder_and_waits_for_it() -> None:
     assert rules.why_gone(rules.granted(acknowledged, claim(90.0), 0, "boot", "time", "m"), "h") == "broken"
 
 
-@given(st.integers(0, 9), st.sampled_from(["", "b1", "b2"]), st.sampled_from(["", "b1", "b2"]), st.booleans(), st.integers(0, 12))
-def test_epochs_rise_unless_nothing_can_be_forgotten(epoch: int, before: str, boot: str, cold: bool, least: int) -> None:
+@given(
+    st.integers(0, 9),
+    st.sampled_from(["", "b1", "b2"]),
+    st.sampled_from(["", "b1", "b2"]),
+    st.booleans(),
+    st.integers(0, 12),
+)
+def test_epochs_rise_unless_nothing_can_be_forgotten(
+    epoch: int, before: str, boot: str, cold: bool, least: int
+) -> None:
     """F3: the epoch stays only within one known boot while someone else has the store open."""
     after = rules.next_epoch(epoch, before, boot, cold, least)
     if before == boot != "" and not cold:
@@ -107,13 +117,15 @@ def test_epochs_rise_unless_nothing_can_be_forgotten(epoch: int, before: str, bo
 
 
 @pytest.mark.parametrize(("version", "basis", "settled"), [(3, 3, False), (4, 3, True), (9, None, False)])
-def test_absence_proves_failure_only_with_a_newer_version(version: int, basis: int | None, settled: bool) -> None:
+def test_absence_proves_failure_only_with_a_newer_version(
+    version: int, basis: int | None, settled: bool
+) -> None:
     """R5: a write that was conditional on an older version can never land."""
     assert rules.settled(held(version=version), basis) is settled
     assert rules.settled(None, basis) is False
 
 
-@given(st.lists(st.sampled_from("join leave".split()), max_size=40))
+@given(st.lists(st.sampled_from(["join", "leave"]), max_size=40))
 def test_line_is_first_come_first_served(acts: list[str]) -> None:
     """The front is always the one who came first of those who are there."""
     line: Line[object] = Line()

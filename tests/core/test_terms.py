@@ -82,7 +82,9 @@ def test_advised_ttl_covers_three_renewals(slowest: float) -> None:
     assert ttl - margin_of(ttl) >= slowest * 3
 
 
-@pytest.mark.parametrize("url", ["", "redis://x", "sqlite:", "sqlite://", "sqlite:///", "sqlite:/x.db", "http://k:secret@h", 7])
+@pytest.mark.parametrize(
+    "url", ["", "redis://x", "sqlite:", "sqlite://", "sqlite:///", "sqlite:/x.db", "http://k:secret@h", 7]
+)
 def test_wrong_urls(url: object) -> None:
     """A URL that names no store is a UsageError, and what may be a secret in it is not repeated."""
     with pytest.raises(UsageError) as caught:

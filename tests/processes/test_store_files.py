@@ -77,7 +77,9 @@ def test_a_file_that_was_deleted_repeats_no_fence(tmp_path: Path) -> None:
 def test_another_boot_frees_everything(start, tmp_path: Path) -> None:
     """After a boot nobody of before lives: what was held is free at once, whatever its ttl (R3)."""
     path = tmp_path / "x.db"
-    child = start("azlatch.connect('sqlite:///' + sys.argv[1]).acquire('a', ttl=3600).note('x'); say(); hear()", path)
+    child = start(
+        "azlatch.connect('sqlite:///' + sys.argv[1]).acquire('a', ttl=3600).note('x'); say(); hear()", path
+    )
     del child
     before = SqliteBackend(path, machine=Machine("boot-1", "1"))
     holder = azlatch.connect(backend=before)
@@ -134,7 +136,8 @@ def test_full_disk(start, tmp_path: Path) -> None:
                 break
         say(error=type(error).__name__, text=str(error), kept=kept.remaining() > 0)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-        say(after=latches.acquire("after", timeout=10).remaining() > 0, kept=latches.inspect("kept").fence == kept.fence)
+        again = latches.acquire("after", timeout=10)
+        say(after=again.remaining() > 0, kept=latches.inspect("kept").fence == kept.fence)
         """,
         path,
     )

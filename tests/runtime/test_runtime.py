@@ -79,7 +79,7 @@ def latches(counted: Counted) -> Iterator[azlatch.Latches]:
         yield latches
 
 
-# -- calls ------------------------------------------------------------------------------------------------------
+# -- calls -----------------------------------------------------------------------------------------
 
 
 def test_calls_per_pair(tmp_path: Path) -> None:
@@ -105,10 +105,15 @@ def test_one_transaction_per_call(tmp_path: Path) -> None:
         backend._db.set_trace_callback(statements.append)
         latches.acquire("a").release()
         backend._db.set_trace_callback(None)
-    assert [each for each in statements if each.startswith(("BEGIN", "COMMIT"))] == ["BEGIN IMMEDIATE", "COMMIT"] * 2
+    assert [each for each in statements if each.startswith(("BEGIN", "COMMIT"))] == [
+        "BEGIN IMMEDIATE",
+        "COMMIT",
+    ] * 2
 
 
-def test_any_number_of_local_waiters_cost_one_poller(latches: azlatch.Latches, counted: Counted, store: MemoryStore) -> None:
+def test_any_number_of_local_waiters_cost_one_poller(
+    latches: azlatch.Latches, counted: Counted, store: MemoryStore
+) -> None:
     """Of a hundred threads that wait for one name, only the first asks the store."""
     with azlatch.connect(backend=MemoryBackend(store)) as other:
         hold = other.acquire("a")
@@ -133,7 +138,7 @@ def test_any_number_of_local_waiters_cost_one_poller(latches: azlatch.Latches, c
     assert len(order) == 100
 
 
-# -- unknown outcomes -------------------------------------------------------------------------------------------
+# -- unknown outcomes ------------------------------------------------------------------------------
 
 
 def test_lost_reply_of_an_acquire(latches: azlatch.Latches, counted: Counted) -> None:
@@ -239,7 +244,7 @@ def test_outage_behind_the_front(latches: azlatch.Latches, counted: Counted) -> 
     assert errors == [BackendUnavailable] * 5
 
 
-# -- threads and references ----------------------------------------------------------------------------------------
+# -- threads and references ------------------------------------------------------------------------
 
 
 def test_heart_that_cannot_start(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +336,7 @@ def test_lock_shape(latches: azlatch.Latches) -> None:
         lock.acquire(blocking=False, timeout=1)
 
 
-# -- asyncio ---------------------------------------------------------------------------------------------------------
+# -- asyncio ---------------------------------------------------------------------------------------
 
 
 def test_blocking_code_in_the_body_keeps_the_hold(store: MemoryStore) -> None:
@@ -373,6 +378,7 @@ def test_a_loss_cancels_the_body(store: MemoryStore) -> None:
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
+
         # A cancellation of somebody else's stays one.
         async def body() -> None:
             async with latches.hold("b", ttl=30):
@@ -460,7 +466,7 @@ def test_the_loop_is_never_blocked(store: MemoryStore) -> None:
     asyncio.run(main())
 
 
-# -- guarded ------------------------------------------------------------------------------------------------------------
+# -- guarded ---------------------------------------------------------------------------------------
 
 
 def test_guarded_hides_the_injected_hold() -> None:

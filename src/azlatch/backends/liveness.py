@@ -46,15 +46,15 @@ class Liveness:
                 os.mkdir(self.folder, 0o700)
             found = os.lstat(self.folder)
             if not stat.S_ISDIR(found.st_mode):
-                raise BackendMisconfigured(
-                    f"{self.folder} must be a folder, not a link or a file: remove it while no process uses the store"
-                )
+                raise BackendMisconfigured(f"{self.folder} must be a folder, not a link or a file: remove it")
             if os.geteuid() not in (0, found.st_uid):
                 raise BackendDenied(
                     f"{self.folder} belongs to uid {found.st_uid} and this process runs as uid {os.geteuid()}: "
                     "all processes that share a store run as one user"
                 )
-            self._own = os.open(self.path(self.member), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            self._own = os.open(
+                self.path(self.member), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600
+            )
             fcntl.flock(self._own, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._open = os.open(
                 os.path.join(self.folder, "open.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600

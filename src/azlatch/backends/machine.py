@@ -60,9 +60,15 @@ def _darwin_boot() -> str:
 #: File systems that are shared over a network, or whose locks are not the kernel's own. SQLite's WAL needs
 #: shared memory and honest locks among all its users (https://www.sqlite.org/wal.html, "Overview").
 NETWORK_FILE_SYSTEMS = frozenset(
-    "9p afs beegfs ceph cifs coda fuse.blobfuse fuse.blobfuse2 fuse.ceph fuse.gcsfuse fuse.glusterfs fuse.rclone "
-    "fuse.s3fs fuse.sshfs gfs2 glusterfs lustre ncpfs nfs nfs3 nfs4 ocfs2 orangefs pvfs2 smb2 smb3 smbfs "
-    "virtiofs".split()
+    {
+        *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "lustre", "ncpfs", "nfs", "nfs3"),
+        *("nfs4", "ocfs2", "orangefs", "pvfs2", "smb2", "smb3", "smbfs", "virtiofs"),
+        *(
+            f"fuse.{kind}"
+            for kind in ("blobfuse", "blobfuse2", "ceph", "gcsfuse", "glusterfs", "rclone", "s3fs")
+        ),
+        "fuse.sshfs",
+    }
 )
 
 

@@ -169,7 +169,9 @@ class MemoryBackend:
             gone = [
                 record
                 for name, record in self.store.records.items()
-                if record.state == "free" and self.store.touched[name] <= before and not self.store.lines.get(name)
+                if record.state == "free"
+                and self.store.touched[name] <= before
+                and not self.store.lines.get(name)
             ]
             for record in gone:
                 self.store.floor = max(self.store.floor, record.fence)

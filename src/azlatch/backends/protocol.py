@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, Protocol
 
 from azlatch.core.acquisition import Orphan
+from azlatch.core.env import Env
 from azlatch.core.instance import Instance
 from azlatch.core.record import Claim, Grant, Takeover, Triple
 from azlatch.core.terms import Limits
-from azlatch.core.env import Env
 
 
 class Granted(NamedTuple):
@@ -137,7 +137,9 @@ class Backend(Protocol):
         """Every name that has a record, in the order of names, page by page."""
         ...
 
-    def break_hold(self, name: str, fence: int | None, by: str, reason: str, *, now: bool, until: float) -> Broken | None:
+    def break_hold(
+        self, name: str, fence: int | None, by: str, reason: str, *, now: bool, until: float
+    ) -> Broken | None:
         """Ends the hold with this fence (None: the present one); None where nobody has the name.
 
         Raises:

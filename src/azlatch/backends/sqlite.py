@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from azlatch.backends import sqlite_file
@@ -31,6 +31,9 @@ from azlatch.core.terms import Limits
 from azlatch.errors import BackendMisconfigured, BackendUnavailable, UsageError
 
 T = TypeVar("T")
+
+#: Whom to wake after the commit.
+_Called = list[str]
 
 #: How long a called waiter may take before its place lapses, seconds.
 _CALL_GRACE = 0.5
@@ -90,7 +93,9 @@ class SqliteBackend:
             self._liveness = Liveness(f"{self.path}-live", env.nonce())
             self._liveness.start()
             try:
-                opened = sqlite_file.open_store(self.path, self._machine, env, cold=self._liveness.cold, until=until)
+                opened = sqlite_file.open_store(
+                    self.path, self._machine, env, cold=self._liveness.cold, until=until
+                )
             except BaseException:
                 self._liveness.stop(forget=True)
                 raise
@@ -126,11 +131,11 @@ class SqliteBackend:
         """The descriptor that proves this member alive; a command that inherits it keeps it alive (R4)."""
         return self._liveness.fileno()
 
-    # -- the latch -----------------------------------------------------------------------------------
+    # -- the latch ---------------------------------------------------------------------------------
 
     def acquire(self, claim: Claim, until: float) -> Granted | Held:
         """One transaction: grant, or say who has it and take a place in line if the claim asks for one."""
-        called: list[str] = []
+        called: _Called = []
         reply = self._write(lambda db: self._acquire(db, claim, called), until)
         for member in called:
             self._wakes.send(member, claim.name)
@@ -138,7 +143,7 @@ class SqliteBackend:
             self._wakes.expect_no_more(claim.name)
         return reply
 
-    def _acquire(self, db: sqlite3.Connection, claim: Claim, called: list[str]) -> Granted | Held:
+    def _acquire(self, db: sqlite3.Connection, claim: Claim, called: _Called) -> Granted | Held:
         record = _read(db, claim.name)
         if record is not None and rules.is_own(record, claim.nonce):
             return Granted(_grant(record), None)
@@ -185,7 +190,7 @@ class SqliteBackend:
         return True
 
     def _free(self, name: str, nonce: str, until: float) -> None:
-        called: list[str] = []
+        called: _Called = []
 
         def work(db: sqlite3.Connection) -> None:
             record = _read(db, name)
@@ -209,11 +214,11 @@ class SqliteBackend:
 
         return self._write(work, until)
 
-    # -- the line --------------------------------------------------------------------------------------
+    # -- the line ----------------------------------------------------------------------------------
 
     def leave(self, name: str, until: float) -> None:
         self._wakes.expect_no_more(name)
-        called: list[str] = []
+        called: _Called = []
 
         def work(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM waiters WHERE name = ? AND member = ?", (name, self._liveness.member))
@@ -260,13 +265,13 @@ class SqliteBackend:
             ).rowcount
         )
 
-    def _call_first(self, db: sqlite3.Connection, name: str, called: list[str]) -> None:
+    def _call_first(self, db: sqlite3.Connection, name: str, called: _Called) -> None:
         now = self._env.now()
         first = self._first_in_line(db, name, now)
         if first is not None and (self._call(db, name, first, now) or first == self._liveness.member):
             called.append(first)
 
-    # -- operators ---------------------------------------------------------------------------------------
+    # -- operators ---------------------------------------------------------------------------------
 
     def read(self, name: str, until: float) -> View | None:
         def work(db: sqlite3.Connection) -> View | None:
@@ -284,14 +289,14 @@ class SqliteBackend:
                 return
             last = page[-1].name
 
-    def _page(self, last: str, db: sqlite3.Connection) -> list[View]:
+    def _page(self, last: str, db: sqlite3.Connection) -> Sequence[View]:
         query = f"SELECT {_COLUMNS} FROM latches WHERE name > ? ORDER BY name LIMIT {_PAGE}"
         return [self._view(db, _record(row)) for row in db.execute(query, (last,)).fetchall()]
 
     def break_hold(
         self, name: str, fence: int | None, by: str, reason: str, *, now: bool, until: float
     ) -> Broken | None:
-        called: list[str] = []
+        called: _Called = []
 
         def work(db: sqlite3.Connection) -> Broken | None:
             record = _read(db, name)
@@ -355,7 +360,7 @@ class SqliteBackend:
             reason=record.reason,
         )
 
-    # -- evidence ------------------------------------------------------------------------------------------
+    # -- evidence ----------------------------------------------------------------------------------
 
     def _evidence(self, record: Record, now: float) -> Evidence:
         """What this machine's clock and locks tell of the holder (R3, R4)."""
@@ -363,7 +368,7 @@ class SqliteBackend:
         life = self._liveness.probe(record.member)
         return rules.evidence_of(record, life, machine.boot, machine.time_namespace, now)
 
-    # -- transactions ----------------------------------------------------------------------------------------
+    # -- transactions ------------------------------------------------------------------------------
 
     def _swap(self, db: sqlite3.Connection, old: Record | None, new: Record) -> None:
         row = (*new[:12], _holder_text(new.holder), *new[13:], self._env.wall())
@@ -379,7 +384,9 @@ class SqliteBackend:
     def _call_db(self, work: Callable[[sqlite3.Connection], T], until: float, *, write: bool = False) -> T:
         now = self._env.now()
         if not self._lock.acquire(timeout=max(until - now, 0.0)):
-            raise BackendUnavailable(f"another thread's call to {self.path} has not returned: the disk does not answer")
+            raise BackendUnavailable(
+                f"another thread's call to {self.path} has not returned: the disk does not answer"
+            )
         committing = False
         db = None
         try:
@@ -451,7 +458,7 @@ class SqliteBackend:
 
         self._liveness.forget(self._write(work, until))
 
-    # -- fork --------------------------------------------------------------------------------------------------
+    # -- fork --------------------------------------------------------------------------------------
 
     def _before_fork(self) -> None:
         """SQLite must not be carried across a fork: the file is closed now and opened again when needed."""
@@ -511,7 +518,7 @@ def _read(db: sqlite3.Connection, name: str) -> Record | None:
 
 
 def _record(row: tuple[object, ...]) -> Record:
-    return Record._make((*row[:12], _holder(row[12]), *row[13:]))  # type: ignore[arg-type]
+    return Record._make((*row[:12], _holder(row[12]), *row[13:]))
 
 
 def _grant(record: Record) -> Grant:

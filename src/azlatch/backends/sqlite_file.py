@@ -114,7 +114,7 @@ def open_store(path: str, machine: Machine, env: Env, *, cold: bool, until: floa
         mode = retry_busy(lambda: db.execute("PRAGMA journal_mode=WAL").fetchone(), env, until, path)
         if mode is None or mode[0] != "wal":
             raise BackendMisconfigured(
-                f"the file system of {path} cannot carry SQLite's write-ahead log: put the store on a local disk"
+                f"the file system of {path} cannot carry SQLite's write-ahead log: put it on a local disk"
             )
         _create_schema(db, path, env, until)
         epoch = _epoch(db, path, machine, env, cold=cold, until=until)
@@ -128,7 +128,7 @@ def open_store(path: str, machine: Machine, env: Env, *, cold: bool, until: floa
 
 
 def connect(path: str, env: Env, until: float, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection that any thread may use, one at a time, in autocommit mode and with no waiting of its own.
+    """A connection for any thread, one at a time; in autocommit mode, waiting for nobody.
 
     Raises:
         BackendError: see `translate`.
@@ -203,7 +203,7 @@ def _check_identity(db: sqlite3.Connection, path: str, env: Env, until: float) -
         return version == SCHEMA_VERSION
     if application != 0 or objects or version:
         raise BackendMisconfigured(
-            f"{path} is an SQLite database of another program (application_id {application:#x}, {objects} objects); "
+            f"{path} is a database of another program (application_id {application:#x}, {objects} objects); "
             "it was left as it is: name another file"
         )
     return False
@@ -226,9 +226,7 @@ def _create_schema(db: sqlite3.Connection, path: str, env: Env, until: float) ->
         raise
 
 
-def _epoch(
-    db: sqlite3.Connection, path: str, machine: Machine, env: Env, *, cold: bool, until: float
-) -> int:
+def _epoch(db: sqlite3.Connection, path: str, machine: Machine, env: Env, *, cold: bool, until: float) -> int:
     """The epoch to grant under, raised durably where it has to be."""
     least = int((env.wall() - _EPOCH_START) / _EPOCH_UNIT)
 
@@ -253,7 +251,9 @@ def _epoch(
         db.execute("PRAGMA synchronous=NORMAL")
 
 
-def translate(error: sqlite3.Error, path: str, *, committing: bool = False, basis: int | None = None) -> Exception:
+def translate(
+    error: sqlite3.Error, path: str, *, committing: bool = False, basis: int | None = None
+) -> Exception:
     """SQLite's error as ours: the one table of this backend. Source: https://www.sqlite.org/rescode.html."""
     code = getattr(error, "sqlite_errorcode", 0)
     primary = code & 0xFF
@@ -266,7 +266,12 @@ def translate(error: sqlite3.Error, path: str, *, committing: bool = False, basi
         )
     if primary == sqlite3.SQLITE_FULL:
         return BackendUnavailable(f"no space left for {path}: free some, or raise the file size limit")
-    if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PROTOCOL):
+    if primary in (
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_PROTOCOL,
+    ):
         return BackendUnavailable(
             f"the disk under {path} failed with {text}: see whether it is full, read-only or damaged"
         )

@@ -12,8 +12,8 @@ import os
 import threading
 from collections.abc import Callable
 
-from azlatch.core.env import Env
 from azlatch.backends.liveness import Liveness, is_member
+from azlatch.core.env import Env
 
 _KEY = 16
 _STOP = b"stop".ljust(_KEY)

@@ -192,7 +192,9 @@ def next_fence(record: Record | None, floor: int) -> int:
     return max(record.fence, floor) + 1 if record is not None else floor + 1
 
 
-def granted(record: Record | None, claim: Claim, floor: int, boot: str, time_namespace: str, member: str) -> Record:
+def granted(
+    record: Record | None, claim: Claim, floor: int, boot: str, time_namespace: str, member: str
+) -> Record:
     """The record that grants the claim: the fence rises in the same write (F1)."""
     broken = record is not None and record.previous
     return Record(

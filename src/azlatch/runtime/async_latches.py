@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
@@ -75,7 +76,12 @@ class AsyncHold(Holding):
         """Waits until the hold is lost, at most `timeout` seconds; whether it is."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        self._add_hook(lambda: loop.call_soon_threadsafe(ended.set))
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits on it
+                loop.call_soon_threadsafe(ended.set)
+
+        self._add_hook(tell)
         give_up = None if timeout is None else self._env.now() + timeout
         while not self.is_lost and self.machine.state is not State.RELEASED:
             left = self.remaining()
@@ -195,7 +201,7 @@ class AsyncLatches:
         self._calls = Calls(connection.env)
         self._calls_pid = connection.env.pid()
 
-    # -- taking ------------------------------------------------------------------------------------------------
+    # -- taking ------------------------------------------------------------------------------------
 
     async def acquire(
         self,
@@ -329,7 +335,9 @@ class AsyncLatches:
                     holder = holder_of(reply) or holder
                 elif isinstance(step, Won):
                     connection.count(name, missed=acquisition.misses > 0)
-                    hold = AsyncHold(connection, step.grant, HoldMachine(terms, step.sent, step.sent, step.sent_wall))
+                    hold = AsyncHold(
+                        connection, step.grant, HoldMachine(terms, step.sent, step.sent, step.sent_wall)
+                    )
                     hold._calls = self._calls
                     connection.start_watching(hold)
                     won = True
@@ -370,7 +378,7 @@ class AsyncLatches:
         except (BackendError, OutcomeUnknown) as error:
             return error
 
-    # -- looking and operating -----------------------------------------------------------------------------------
+    # -- looking and operating ---------------------------------------------------------------------
 
     async def inspect(self, name: str) -> View | None:
         """What the store knows of the name, or None. Texts in it come from outside: escape before showing."""
@@ -389,7 +397,9 @@ class AsyncLatches:
                 return
             yield view
 
-    async def break_hold(self, name: str, *, reason: str, fence: int | None = None, now: bool = False) -> Broken | None:
+    async def break_hold(
+        self, name: str, *, reason: str, fence: int | None = None, now: bool = False
+    ) -> Broken | None:
         """Ends someone's hold, as an operator; see `Latches.break_hold`."""
         check_name(name)
         if not isinstance(reason, str) or not reason.strip() or len(reason) > MAX_NOTE:
@@ -419,7 +429,7 @@ class AsyncLatches:
             until = self._env.now() + OPEN_LIMIT
             await self._calls.make(lambda: connection.open(give_up), until)
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Releases every hold that is left and lets the store go."""
@@ -455,5 +465,3 @@ class AsyncHoldContext:
         hold, self._hold = self._hold, None
         assert hold is not None
         await hold.__aexit__(kind, error, traceback)
-
-

@@ -61,7 +61,9 @@ class Calls:
         if pending.timed_out:
             if self._workers.drop(job):
                 pending.abandon()
-                raise BackendUnavailable("no thread was free to make the call: the calls before it do not return")
+                raise BackendUnavailable(
+                    "no thread was free to make the call: the calls before it do not return"
+                )
             late = pending.abandon()
             if late is not None:
                 self._workers.submit(until, late)
@@ -95,7 +97,7 @@ class _Pending(Generic[T]):
         error: BaseException | None = None
         try:
             value = self._call()
-        except BaseException as caught:
+        except BaseException as caught:  # noqa: BLE001 - it is raised again, where the caller waits
             error = caught
         with self._lock:
             self._value, self._error = value, error

@@ -122,7 +122,7 @@ def default_url(environment: dict[str, str]) -> str:
     platform = scales_out(environment)
     if platform is not None:
         raise UsageError(
-            f"no URL is given, and on {platform} there is no default: each replica would have a file of its own; "
+            f"no URL is given, and on {platform} there is no default: each replica would have its own file; "
             "pass a URL or set AZLATCH_URL"
         )
     return f"sqlite:///{os.path.join(state_directory(environment), 'latches.db')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import itertools
 import logging
 import os
@@ -72,7 +73,7 @@ class Connection:
         self._windows: OrderedDict[str, ContentionWindow] = OrderedDict()
         self._sequence = itertools.count(1)
 
-    # -- life ----------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
@@ -150,13 +151,21 @@ class Connection:
         self.heart.stop()
         self.backend.close()
 
-    # -- one try ---------------------------------------------------------------------------------------------
+    # -- one try -----------------------------------------------------------------------------------
 
     def claim(self, name: str, terms: Terms, step: Try, *, queue: bool) -> Claim:
         """The request for a try."""
         observation = self._observations.get(name) if self._observations else None
         return Claim(
-            name, step.nonce, terms.ttl, step.first_sent, step.now, self.env.wall(), self.instance, queue, observation
+            name,
+            step.nonce,
+            terms.ttl,
+            step.first_sent,
+            step.now,
+            self.env.wall(),
+            self.instance,
+            queue,
+            observation,
         )
 
     def ask(self, claim: Claim, until: float) -> Reply:
@@ -200,13 +209,13 @@ class Connection:
             change = window.add(self.env.now(), missed)
         if change == "on":
             logger.warning(
-                "azlatch: %.0f %% of the acquires of %r found it held: that is a matter of architecture, not of "
+                "azlatch: %.0f %% of the acquires of %r found it held: a matter of architecture, not of "
                 "patience; split the name, or let a queue deliver one at a time",
                 window.contention * 100,
                 name,
             )
 
-    # -- the end of things -------------------------------------------------------------------------------------
+    # -- the end of things -------------------------------------------------------------------------
 
     def end(self, hold: Holding) -> None:
         """Releases the hold; never raises. What the store did not confirm is repeated in the background."""
@@ -247,7 +256,9 @@ class Connection:
             self.emit("granted", grant.name, grant.nonce, fence=grant.fence, seconds=waited)
         self.heart.watch(hold)
 
-    def break_hold(self, name: str, fence: int | None, reason: str, *, now: bool, until: float) -> Broken | None:
+    def break_hold(
+        self, name: str, fence: int | None, reason: str, *, now: bool, until: float
+    ) -> Broken | None:
         """A break that is conditional on what was seen (B1), by the caller or right here."""
         if fence is None:
             view = self.backend.read(name, until)
@@ -272,9 +283,8 @@ class Connection:
         """Frees in the background what a call that nobody waits for any more may still bring about (R5)."""
         for orphan in orphans:
             give_up = self.env.now() + terms.ttl + terms.call_limit
-            self.heart.add_chore(
-                f"settling {name!r}", lambda until, orphan=orphan: self.backend.settle(name, orphan, until), give_up
-            )
+            settle = functools.partial(self.backend.settle, name, orphan)
+            self.heart.add_chore(f"settling {name!r}", settle, give_up)
 
     def leave_later(self, name: str) -> None:
         """Gives up the place in the store's line in the background, if nobody here waits by then."""
@@ -291,11 +301,13 @@ class Connection:
         trouble = self.room.trouble(name)
         if trouble is None:
             return None
-        error = BackendUnavailable(f"the store does not answer those of this process who are first in line: {trouble}")
+        error = BackendUnavailable(
+            f"the store does not answer those of this process who are first in line: {trouble}"
+        )
         error.__cause__ = trouble
         return error
 
-    # -- telling -------------------------------------------------------------------------------------------------
+    # -- telling -----------------------------------------------------------------------------------
 
     def emit(
         self,
@@ -312,8 +324,17 @@ class Connection:
         if self._audit is None:
             return
         event = Event(
-            kind, self.env.now(), self.env.wall(), next(self._sequence), self.instance.id, name, nonce, fence,
-            previous_fence, seconds, reason or "",
+            kind,
+            self.env.now(),
+            self.env.wall(),
+            next(self._sequence),
+            self.instance.id,
+            name,
+            nonce,
+            fence,
+            previous_fence,
+            seconds,
+            reason or "",
         )
         try:
             self._audit(event)

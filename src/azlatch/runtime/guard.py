@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from azlatch.core.names import check_name
 from azlatch.errors import AcquireTimeout, UsageError
-from azlatch.runtime.connect import connect
+from azlatch.runtime.connect import connect, connection_of
 
 if TYPE_CHECKING:
     from azlatch.runtime.async_latches import AsyncLatches
@@ -67,13 +67,18 @@ def guarded(
             annotations = {key: value for key, value in function.__annotations__.items() if key != "hold"}
             call.__annotations__ = annotations
             del call.__wrapped__  # type: ignore[attr-defined]
-        return cast(F, call)
+        return cast("F", call)
 
     return decorate
 
 
 def _sync_call(
-    function: Callable[..., Any], name: str, url: str | None, skip: bool, wants_hold: bool, terms: dict[str, Any]
+    function: Callable[..., Any],
+    name: str,
+    url: str | None,
+    skip: bool,
+    wants_hold: bool,
+    terms: dict[str, Any],
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -92,7 +97,12 @@ def _sync_call(
 
 
 def _async_call(
-    function: Callable[..., Any], name: str, url: str | None, skip: bool, wants_hold: bool, terms: dict[str, Any]
+    function: Callable[..., Any],
+    name: str,
+    url: str | None,
+    skip: bool,
+    wants_hold: bool,
+    terms: dict[str, Any],
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -118,9 +128,10 @@ def _latches(url: str | None) -> Latches:
 
 
 def _async_latches(url: str | None) -> AsyncLatches:
-    from azlatch import aio
+    # Here, and not above: asyncio is loaded by those who use it.
+    from azlatch.runtime.async_latches import AsyncLatches
 
     with _lock:
         if url not in _async:
-            _async[url] = aio.connect(url)
+            _async[url] = AsyncLatches(connection_of(url, None))
         return _async[url]

@@ -96,7 +96,7 @@ class Heart:
         except RuntimeError as error:
             self._started = False
             raise HeartUnavailable(
-                f"no thread can be started to renew holds with ({error}): raise the thread limit, or acquire with "
+                f"no thread can be started to renew holds ({error}): raise the thread limit, or acquire with "
                 "heartbeat=False and a ttl longer than the work"
             ) from error
 
@@ -136,7 +136,7 @@ class Heart:
         found = {id(hold): hold for hold in (subject() for subject in subjects) if hold is not None}
         return [hold for hold in found.values() if hold.machine.state is State.HELD]
 
-    # -- the clock thread ---------------------------------------------------------------------------
+    # -- the clock thread --------------------------------------------------------------------------
 
     def _push(self, at: float, subject: weakref.ref[Holding] | Chore, owner: Holding | Chore) -> None:
         with self._lock:
@@ -203,7 +203,7 @@ class Heart:
         if hold.machine.state is State.HELD:
             self._push(hold.machine.next_look, hold.reference, hold)
 
-    # -- on a worker -----------------------------------------------------------------------------------
+    # -- on a worker -------------------------------------------------------------------------------
 
     def _renew(self, reference: weakref.ref[Holding], renew: Renew) -> None:
         hold = reference()

@@ -108,7 +108,7 @@ class Holding:
             signal.wait(max(left, 0.001))
         return self.is_lost
 
-    # -- for the drivers -------------------------------------------------------------------------------
+    # -- for the drivers ---------------------------------------------------------------------------
 
     def _look(self) -> State:
         """The state now, checked against the deadline and the process (T2, H4)."""
@@ -216,14 +216,14 @@ class Holding:
             return
         if self.pid == self._env.pid() and machine.look(self._env.now()) is State.HELD:
             warnings.warn(
-                f"the hold of {self.name!r} was dropped without release(): it is not renewed any more, and its name "
+                f"the hold of {self.name!r} was dropped without release(): it is renewed no more, and its name "
                 "is free when its ttl has passed",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
             )
 
-    # -- for the heart -----------------------------------------------------------------------------------
+    # -- for the heart -----------------------------------------------------------------------------
 
     def tend(self) -> Renew | None:
         """The heart's look: marks a loss, or returns the renewal to send."""

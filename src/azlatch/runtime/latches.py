@@ -90,7 +90,7 @@ class Latches:
         self._connection = connection
         self._env = connection.env
 
-    # -- taking ------------------------------------------------------------------------------------------------
+    # -- taking ------------------------------------------------------------------------------------
 
     def acquire(
         self,
@@ -120,7 +120,10 @@ class Latches:
         """
         check_name(name)
         terms = terms_of(
-            ttl=ttl, limits=self._connection.backend.limits, renew_every=renew_every, max_hold=max_hold,
+            ttl=ttl,
+            limits=self._connection.backend.limits,
+            renew_every=renew_every,
+            max_hold=max_hold,
             heartbeat=heartbeat,
         )
         patience = timeout_of(timeout)
@@ -147,7 +150,10 @@ class Latches:
         """
         check_name(name)
         terms = terms_of(
-            ttl=ttl, limits=self._connection.backend.limits, renew_every=renew_every, max_hold=max_hold,
+            ttl=ttl,
+            limits=self._connection.backend.limits,
+            renew_every=renew_every,
+            max_hold=max_hold,
             heartbeat=heartbeat,
         )
         hold = self._acquire(name, terms, 0.0, one_shot=True)
@@ -221,7 +227,9 @@ class Latches:
                     holder = holder_of(reply) or holder
                 elif isinstance(step, Won):
                     connection.count(name, missed=acquisition.misses > 0)
-                    hold = Hold(connection, step.grant, HoldMachine(terms, step.sent, step.sent, step.sent_wall))
+                    hold = Hold(
+                        connection, step.grant, HoldMachine(terms, step.sent, step.sent, step.sent_wall)
+                    )
                     connection.start_watching(hold)
                     won = True
                     return hold
@@ -248,7 +256,7 @@ class Latches:
                 if alone and not won and acquisition.misses:
                     connection.leave_later(name)
 
-    # -- looking and operating -----------------------------------------------------------------------------------
+    # -- looking and operating ---------------------------------------------------------------------
 
     def inspect(self, name: str) -> View | None:
         """What the store knows of the name, or None. Texts in it come from outside: escape before showing.
@@ -267,7 +275,9 @@ class Latches:
         """
         return self._connection.backend.list(self._until())
 
-    def break_hold(self, name: str, *, reason: str, fence: int | None = None, now: bool = False) -> Broken | None:
+    def break_hold(
+        self, name: str, *, reason: str, fence: int | None = None, now: bool = False
+    ) -> Broken | None:
         """Ends someone's hold, as an operator. None where nobody has the name.
 
         The holder is told at its next look. The name is granted again when the holder has noticed, or a ttl
@@ -302,7 +312,7 @@ class Latches:
         self._connection.open()
         return self._env.now() + CALL_LIMIT
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Releases every hold that is left and lets the store go."""
@@ -402,6 +412,8 @@ def timed_out(connection: Connection, name: str, started: float, holder: str | N
     connection.emit("timeout", name, seconds=waited)
     who = f"; held by {holder}" if holder else ""
     return AcquireTimeout(
-        f"{name!r} was held by someone else for the whole timeout of {waited:.3g} s{who}", name=name, waited=waited,
+        f"{name!r} was held by someone else for the whole timeout of {waited:.3g} s{who}",
+        name=name,
+        waited=waited,
         holder=holder,
     )

@@ -156,7 +156,7 @@ class LatchContract:
         self._opened.append(latches)
         return latches
 
-    # -- mutual exclusion and fences --------------------------------------------------------------------------
+    # -- mutual exclusion and fences ---------------------------------------------------------------
 
     def test_one_holder(self) -> None:
         """While one instance holds a name, nobody else gets it (M1)."""
@@ -176,7 +176,9 @@ class LatchContract:
         assert latches.acquire("a").remaining() > 0
         assert latches.acquire("b").remaining() > 0
 
-    @pytest.mark.parametrize("name", ["a b/c?d#e%2F", "ÄÖ-日本", "A", "a", "..", "x" * 1024, "'; DROP TABLE latches --"])
+    @pytest.mark.parametrize(
+        "name", ["a b/c?d#e%2F", "ÄÖ-日本", "A", "a", "..", "x" * 1024, "'; DROP TABLE latches --"]
+    )
     def test_any_name(self, name: str) -> None:
         """Every allowed name works and is shown as it was given."""
         latches = self.connect()
@@ -207,7 +209,7 @@ class LatchContract:
         """With fence=False a hold carries None (F4)."""
         assert self.connect(fence=False).acquire("a").fence is None
 
-    # -- waiting ------------------------------------------------------------------------------------------------
+    # -- waiting -----------------------------------------------------------------------------------
 
     def test_timeout_is_contention(self) -> None:
         """Waiting in vain ends in AcquireTimeout, not before its time (M6, M7)."""
@@ -247,7 +249,7 @@ class LatchContract:
         assert held == sorted(set(held))
         assert len(held) == 18
 
-    # -- the life of a hold --------------------------------------------------------------------------------------
+    # -- the life of a hold ------------------------------------------------------------------------
 
     def test_heartbeat_keeps_it(self) -> None:
         """A hold outlives its ttl many times over while it is renewed."""
@@ -319,7 +321,7 @@ class LatchContract:
         with pytest.raises(UsageError):
             one.acquire("b")
 
-    # -- operators ------------------------------------------------------------------------------------------------
+    # -- operators ---------------------------------------------------------------------------------
 
     def test_inspect(self) -> None:
         """Who holds it, under which fence, with which note; and nothing of an unknown name."""
@@ -350,7 +352,7 @@ class LatchContract:
         hold.release()
 
     def test_break_stops_the_holder(self) -> None:
-        """A broken hold is lost with that reason, and the name is granted again with a higher fence (B1, B2)."""
+        """A broken hold is lost with that reason, and the next grant has a higher fence (B1, B2)."""
         self._needs_operators()
         one, other = self.connect(), self.connect()
         hold = one.acquire("a", ttl=self.ttl * 2)
@@ -407,7 +409,7 @@ class LatchContract:
         assert latches.acquire("a").fence > first.fence
         kept.ensure()
 
-    # -- the protocol of the backend itself -----------------------------------------------------------------------
+    # -- the protocol of the backend itself --------------------------------------------------------
 
     def test_same_nonce_same_grant(self) -> None:
         """A resend of one request finds the grant that the first one made, with the same fence (R5)."""
@@ -455,7 +457,7 @@ class LatchContract:
             assert gone is not None
             assert isinstance(backend.acquire(self._claim("a"), self._soon()), Granted)
 
-    # -- helpers -----------------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------
 
     def _needs_operators(self) -> None:
         if not self.operators:

@@ -77,7 +77,9 @@ def _beat_not_raised(found: Record, nonce: str, sent: float) -> Record | None:
 
 
 def _upsert_renewal(found: Record, nonce: str, sent: float) -> Record | None:
-    return found._replace(nonce=nonce, state="held", beat=found.beat + 1, beat_at=sent, version=found.version + 1)
+    return found._replace(
+        nonce=nonce, state="held", beat=found.beat + 1, beat_at=sent, version=found.version + 1
+    )
 
 
 def _break_keeps_the_nonce(found: Record, **how: Any) -> Record:
@@ -132,9 +134,7 @@ def _unknown_is_success(self: HoldMachine, now: float, renew: Any, jitter: float
     return _renewed(self, now, renew)
 
 
-def _any_clock(
-    found: Record, life: record.Life, boot: str, time_namespace: str, now: float
-) -> record.Evidence:
+def _any_clock(found: Record, life: record.Life, boot: str, time_namespace: str, now: float) -> record.Evidence:
     return _evidence_of(found._replace(time_namespace="x"), life, boot, "x", now)
 
 
@@ -166,16 +166,28 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "beat-not-raised": Mutant("R1: every renewal raises the beat", ((record, "renewed", _beat_not_raised),)),
     "upsert-renewal": Mutant("R1: a renewal only replaces its own", ((record, "renewed", _upsert_renewal),)),
-    "contenders-ttl": Mutant("R2: the record's ttl counts, not the contender's", ((record, "takeover", _contenders_ttl),)),
+    "contenders-ttl": Mutant(
+        "R2: the record's ttl counts, not the contender's", ((record, "takeover", _contenders_ttl),)
+    ),
     "any-triple": Mutant(
         "R2: any other triple restarts the count",
-        ((connection, "observe", lambda before, triple, after: record.Observation(triple, before.first_seen if before else after)),),
+        (
+            (
+                connection,
+                "observe",
+                lambda before, triple, after: record.Observation(
+                    triple, before.first_seen if before else after
+                ),
+            ),
+        ),
     ),
     "forgets-observations": Mutant(
         "R2: observations outlive the call that made them",
         ((connection, "MOST_OBSERVATIONS", 0),),
     ),
-    "any-clock": Mutant("R3: only processes of one time namespace compare clocks", ((record, "evidence_of", _any_clock),)),
+    "any-clock": Mutant(
+        "R3: only processes of one time namespace compare clocks", ((record, "evidence_of", _any_clock),)
+    ),
     "death-by-pid": Mutant(
         "R4: death is never told by a process id", ((simulated_store.SimulatedBackend, "probe", _dead_by_pid),)
     ),
@@ -183,7 +195,9 @@ MUTANTS: dict[str, Mutant] = {
         "R4: a missing liveness file proves nothing",
         ((simulated_store.SimulatedBackend, "probe", _missing_is_dead),),
     ),
-    "unknown-is-failure": Mutant("R5: a lost reply is not a failure", ((Acquisition, "failed", _unknown_is_failure),)),
+    "unknown-is-failure": Mutant(
+        "R5: a lost reply is not a failure", ((Acquisition, "failed", _unknown_is_failure),)
+    ),
     "unknown-is-success": Mutant(
         "M5: a lost reply is not a success", ((HoldMachine, "renewal_failed", _unknown_is_success),)
     ),
@@ -198,13 +212,16 @@ MUTANTS: dict[str, Mutant] = {
         "F1: no record means no knowledge, never 0", ((record, "next_fence", _missing_fence_is_zero),)
     ),
     "same-epoch": Mutant("F3: a boot raises the epoch of fences", ((record, "next_epoch", _same_epoch),)),
-    "no-fence-check": Mutant("F5: a gate refuses older fences", ((gate, "check_fence", lambda *anything: None),)),
+    "no-fence-check": Mutant(
+        "F5: a gate refuses older fences", ((gate, "check_fence", lambda *anything: None),)
+    ),
     "break-keeps-nonce": Mutant(
         "B1: a break replaces the nonce",
         ((record, "broken", _break_keeps_the_nonce), (record, "is_own", _own_by_nonce_alone)),
     ),
     "break-frees-at-once": Mutant(
-        "B2: a broken name is granted only when its holder has noticed", ((record, "broken", _break_frees_at_once),)
+        "B2: a broken name is granted only when its holder has noticed",
+        ((record, "broken", _break_frees_at_once),),
     ),
     "cancelled-call-forgotten": Mutant(
         "H5: the thread of a cancelled call gives its result back",

@@ -12,6 +12,7 @@ simulated world. Two profiles:
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -89,7 +90,14 @@ class SimulatedStore:
             return False
         self.put(new.name, new)
         granted = new.state == "held" and (old is None or old.nonce != new.nonce)
-        self.world.trace.append((self.world.time, "store", "", f"{new.name} {new.state} {new.fence} v{new.version} {new.nonce[:4]} beat {new.beat} of {new.holder.host}"))
+        self.world.trace.append(
+            (
+                self.world.time,
+                "store",
+                "",
+                f"{new.name} {new.state} {new.fence} v{new.version} {new.nonce[:4]} {new.holder.host}",
+            )
+        )
         if granted and self.on_grant is not None:
             self.on_grant(new)
         if new.state == "free":
@@ -120,7 +128,9 @@ class SimulatedStore:
     def wake(self, name: str) -> None:
         for backend in self.waiters.pop(name, []):
             if self.world.rng.random() >= self.faults.lost_wake:
-                self.world.after(self.faults.latency * self.world.rng.random(), lambda b=backend: b.wake_up(name))
+                self.world.after(
+                    self.faults.latency * self.world.rng.random(), functools.partial(backend.wake_up, name)
+                )
 
     def lose_power(self, seconds: float) -> None:
         """Forgets the commits of the last seconds, and boots again: nobody of before lives."""
@@ -144,12 +154,20 @@ class SimulatedBackend:
     kind = "simulated"
     limits = Limits(min_ttl=0.5, max_ttl=86_400.0)
 
-    def __init__(self, store: SimulatedStore, process: Process, *, look: float) -> None:
+    def __init__(
+        self,
+        store: SimulatedStore,
+        process: Process,
+        *,
+        look: float,
+        namespaces: tuple[str, str] = ("shared", "pids-1"),
+    ) -> None:
+        self.namespaces = namespaces
         self.store = store
         self.process = process
         self.look = look
         #: What this process was told, for the checks of outcomes.
-        self.contended_answers = 0
+        self.answers = 0
         self.failures = 0
         self.in_flight = 0
         self._wake: Callable[[str], None] = lambda name: None
@@ -163,8 +181,7 @@ class SimulatedBackend:
         store.epoch_boot = store.boot
         self.epoch = store.epoch
         store.backends.append(self)
-        clocks = getattr(self.process, "clocks", ("shared", "shared"))
-        store.members[self.member] = Member(self.process, store.boot, clocks[0], clocks[1])
+        store.members[self.member] = Member(self.process, store.boot, *self.namespaces)
 
     def close(self) -> None:
         store = self.store
@@ -176,18 +193,17 @@ class SimulatedBackend:
         if self.store.members[self.member].alive:
             self._wake(name)
 
-    # -- the latch ---------------------------------------------------------------------------------------
+    # -- the latch ---------------------------------------------------------------------------------
 
     def acquire(self, claim: Claim, until: float) -> Granted | Held:
         if self.store.profile == "embedded":
             return self._call(until, lambda: self._claim(claim, self.store.records.get(claim.name)))
         record = self._read(claim.name, until)
-        reply: Granted | Held | None = self._decide(claim, record)
-        if isinstance(reply, Held):
-            return self._contended(claim, reply)
+        held = self._decide(claim, record)
+        if held is not None:
+            return self._contended(claim, held)
         basis = record.version if record is not None else 0
-        reply = self._call(until, lambda: self._claim(claim, record), basis=basis)
-        return reply
+        return self._call(until, lambda: self._claim(claim, record), basis=basis)
 
     def _decide(self, claim: Claim, record: Record | None) -> Held | None:
         """Held if the record, as read, cannot be taken; None where a write is worth it."""
@@ -215,10 +231,11 @@ class SimulatedBackend:
             triple = present.triple if present is not None else None
             version = present.version if present is not None else 0
             return self._contended(claim, Held(None, triple, version, self.look))
+        self.answers += 1
         return Granted(rules_grant(new), record.fence if record is not None else None)
 
     def _contended(self, claim: Claim, held: Held) -> Held:
-        self.contended_answers += 1
+        self.answers += 1
         if claim.queue and self not in self.store.waiters.setdefault(claim.name, []):
             self.store.waiters[claim.name].append(self)
         return held
@@ -265,7 +282,7 @@ class SimulatedBackend:
         if self in line:
             line.remove(self)
 
-    # -- operators -------------------------------------------------------------------------------------------
+    # -- operators ---------------------------------------------------------------------------------
 
     def read(self, name: str, until: float) -> View | None:
         record = self._call(until, lambda: self.store.records.get(name))
@@ -306,7 +323,7 @@ class SimulatedBackend:
     def forked(self) -> None:
         raise NotImplementedError("forks are shown with real processes")
 
-    # -- evidence --------------------------------------------------------------------------------------------
+    # -- evidence ----------------------------------------------------------------------------------
 
     def _evidence(self, record: Record, now: float) -> Evidence:
         if self.store.profile == "remote":
@@ -321,7 +338,7 @@ class SimulatedBackend:
             return "unknown"
         return "alive" if member.alive or member.has_heir else "dead"
 
-    # -- the way to the store -----------------------------------------------------------------------------------
+    # -- the way to the store ----------------------------------------------------------------------
 
     def _read(self, name: str, until: float) -> Record | None:
         lag = self.store.faults.lag * self.store.world.rng.random()
@@ -341,6 +358,8 @@ class SimulatedBackend:
         process, store, rng = self.process, self.store, self.store.world.rng
         faults = store.faults
         fault = self._fault(reads)
+        if fault != "none":
+            process.note(f"a call: {fault}")
         there = faults.latency * rng.random()
         back = faults.latency * rng.random()
         if fault == "slow":
@@ -370,7 +389,7 @@ class SimulatedBackend:
             self._wait_in_vain(until)
             raise BackendUnavailable("simulated: the store did not answer")
         value = at_store()
-        if fault == "none" and process.now() + back >= until:
+        if process.now() + back >= until:
             fault = "drop-reply"
         if fault == "drop-reply":
             if store.profile == "remote":
@@ -414,6 +433,16 @@ def rules_grant(record: Record) -> Grant:
 
 def _view(record: Record) -> View:
     return View(
-        record.name, record.state, record.fence, record.holder, record.ttl, record.since, None, None, record.note,
-        None, record.breaker, record.reason,
+        record.name,
+        record.state,
+        record.fence,
+        record.holder,
+        record.ttl,
+        record.since,
+        None,
+        None,
+        record.note,
+        None,
+        record.breaker,
+        record.reason,
     )

@@ -162,7 +162,9 @@ class World:
         if until is not None:
             self.time = max(self.time, until)
         elif self._mains:
-            waiting = [f"{each.process.name}/{each.name}" for each in self._threads if each.main and each.is_alive()]
+            waiting = [
+                f"{each.process.name}/{each.name}" for each in self._threads if each.main and each.is_alive()
+            ]
             if waiting:
                 raise Deadlock(f"nobody can run and no timer is set; waiting: {', '.join(waiting)}")
 
@@ -186,7 +188,7 @@ class World:
         self._ready.clear()
         self.on_step = None
 
-    # -- the scheduler ---------------------------------------------------------------------------------------
+    # -- the scheduler -----------------------------------------------------------------------------
 
     def _add(self, thread: VirtualThread) -> None:
         self._threads.append(thread)
@@ -384,7 +386,7 @@ class Process:
         """Whether it is stopped or frozen."""
         return self._stopped or self._frozen_at is not None
 
-    # -- as an Env --------------------------------------------------------------------------------------------
+    # -- as an Env ---------------------------------------------------------------------------------
 
     def clock(self) -> float:
         """Its clock, for anyone who asks."""
@@ -422,7 +424,7 @@ class Process:
         assert thread is not None
         return thread
 
-    # -- for scenarios ------------------------------------------------------------------------------------------
+    # -- for scenarios -----------------------------------------------------------------------------
 
     def start(self, run: Callable[[], object], name: str = "main") -> VirtualThread:
         """Starts a thread that `World.run` waits for, and whose exception it raises."""
@@ -472,7 +474,7 @@ class Process:
         thread = self._world.current
         self._world.trace.append((self._world.time, self.name, thread.name if thread is not None else "", text))
 
-    # -- faults ---------------------------------------------------------------------------------------------------
+    # -- faults ------------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """SIGSTOP: no thread of it runs; its clock goes on."""
@@ -509,7 +511,9 @@ class Process:
         world = self._world
         self.parked.clear()
         world._ready[:] = [thread for thread in world._ready if thread.process is not self]
-        world._mains -= sum(thread.main and not thread.done for thread in world._threads if thread.process is self)
+        world._mains -= sum(
+            thread.main and not thread.done for thread in world._threads if thread.process is self
+        )
         for thread in world._threads:
             if thread.process is self and thread.main and not thread.done:
                 thread.main = False
@@ -540,7 +544,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._selector = self
         self._names = 0
         self._clock_resolution = 0.0
-        self.set_task_factory(self._make_task)  # type: ignore[arg-type]
+        self.set_task_factory(self._make_task)
         # What happens to a task whose process dies is nobody's to hear of.
         self.set_exception_handler(lambda loop, context: None)
 
@@ -578,7 +582,7 @@ def _bury(loop: VirtualLoop) -> None:
     for task in asyncio.all_tasks(loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         try:
-            task.get_coro().close()  # type: ignore[union-attr]
+            task.get_coro().close()
         except BaseException:  # whatever it says: its process is dead
             continue
 

@@ -1,0 +1,60 @@
+# Targets of the project. Everything they need they create: a virtual environment in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SEEDS ?= 50000
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt sim conformance soak bench docs clean
+
+help:  ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): pyproject.toml constraints-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "azlatch needs Python 3.11 or newer, and $(PYTHON) is older: make PYTHON=python3.11 ..."; exit 1; }
+	@echo "Setting up $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-dev.txt \
+		filelock hypothesis import-linter mypy pytest pytest-timeout redis ruff hatchling editables
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+		--constraint constraints-dev.txt --editable '.[cli]'
+	@touch $@
+	@echo "Ready."
+
+demo: $(READY)  ## the main job on the embedded store: what is lost without a latch, and what is not with it
+	@$(BIN)/python examples/demo.py
+
+test: $(READY)  ## all tests
+	@$(BIN)/python -m pytest
+
+lint: $(READY)  ## style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@echo "lint: passed"
+
+fmt: $(READY)  ## formats the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+sim: $(READY)  ## the simulator on SEEDS worlds (default 50000)
+	@$(BIN)/python -m azlatch.testing.simulate --seeds $(SEEDS)
+
+soak: $(READY)  ## the long form of the fairness test: 16 processes for 10 minutes
+	@AZLATCH_FAIRNESS_SECONDS=600 $(BIN)/python -m pytest tests/processes/test_fairness.py --timeout 900
+
+bench: $(READY)  ## side by side with filelock and redis-py, where a redis-server is installed
+	@$(BIN)/python bench/run.py $(BENCH)
+
+conformance:  ## of the lab
+	@echo "conformance: there is no lab yet, so there is nothing that could conform"
+
+docs: $(READY)  ## runs the code of README and docs
+	@$(BIN)/python -m pytest tests/test_docs.py
+
+clean:  ## removes what the targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
