@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from unittest.mock import patch
 
 from azlatch.core import acquisition, record, terms
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from azlatch.testing.simulated_store import SimulatedStore
 
 
+Stress = Literal["late-replies", "clocks", "stops", "freezes", "lost-writes", "operators"]
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One rule undone.
@@ -33,11 +36,13 @@ class Mutant:
         rule: the rule of PROTOCOL.md.
         patches: (object, attribute, replacement).
         prepare: what has to be changed in the simulated store.
+        stress: what the worlds are made harsher in, where most worlds would not need the rule.
     """
 
     rule: str
     patches: tuple[tuple[Any, str, Any], ...] = ()
     prepare: Callable[[SimulatedStore], None] = lambda store: None
+    stress: Stress | None = None
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
@@ -146,19 +151,28 @@ MUTANTS: dict[str, Mutant] = {
     "deadline-from-reply": Mutant(
         "T1: a deadline counts from before the request was sent",
         ((Acquisition, "granted", _granted_from_reply), (HoldMachine, "renewed", _renewed_from_reply)),
+        stress="late-replies",
     ),
-    "no-margin": Mutant("T1: the margin covers clock-rate drift", ((terms, "margin_of", lambda ttl: 0.0),)),
+    "no-margin": Mutant(
+        "T1: the margin covers clock-rate drift", ((terms, "margin_of", lambda ttl: 0.0),), stress="clocks"
+    ),
     "deadline-unchecked": Mutant(
-        "T2: every answer checks the deadline itself", ((holding.Holding, "_look", _trusts_the_heart),)
+        "T2: every answer checks the deadline itself",
+        ((holding.Holding, "_look", _trusts_the_heart),),
+        stress="stops",
     ),
-    "revived": Mutant("T2: lost is final, whatever a later answer says", ((HoldMachine, "renewed", _revived),)),
+    "revived": Mutant(
+        "T2: lost is final, whatever a later answer says", ((HoldMachine, "renewed", _revived),), stress="stops"
+    ),
     "late-grant": Mutant(
         "T2: a grant that arrives past its own deadline is given back",
         ((acquisition, "too_late", lambda now, deadline: False),),
+        stress="late-replies",
     ),
     "hidden-pause": Mutant(
         "T3: ensure() asks the store when wall time outran the clock",
         ((HoldMachine, "suspicious", lambda self, now, wall: False),),
+        stress="freezes",
     ),
     "no-compare": Mutant(
         "R1: a record is changed only by compare-and-swap",
@@ -167,7 +181,9 @@ MUTANTS: dict[str, Mutant] = {
     "beat-not-raised": Mutant("R1: every renewal raises the beat", ((record, "renewed", _beat_not_raised),)),
     "upsert-renewal": Mutant("R1: a renewal only replaces its own", ((record, "renewed", _upsert_renewal),)),
     "contenders-ttl": Mutant(
-        "R2: the record's ttl counts, not the contender's", ((record, "takeover", _contenders_ttl),)
+        "R2: the record's ttl counts, not the contender's",
+        ((record, "takeover", _contenders_ttl),),
+        stress="clocks",
     ),
     "any-triple": Mutant(
         "R2: any other triple restarts the count",
@@ -196,13 +212,19 @@ MUTANTS: dict[str, Mutant] = {
         ((simulated_store.SimulatedBackend, "probe", _missing_is_dead),),
     ),
     "unknown-is-failure": Mutant(
-        "R5: a lost reply is not a failure", ((Acquisition, "failed", _unknown_is_failure),)
+        "R5: a lost reply is not a failure",
+        ((Acquisition, "failed", _unknown_is_failure),),
+        stress="lost-writes",
     ),
     "unknown-is-success": Mutant(
-        "M5: a lost reply is not a success", ((HoldMachine, "renewal_failed", _unknown_is_success),)
+        "M5: a lost reply is not a success",
+        ((HoldMachine, "renewal_failed", _unknown_is_success),),
+        stress="lost-writes",
     ),
     "absent-is-failure": Mutant(
-        "R5: a nonce that is absent may still turn up", ((record, "settled", lambda found, basis: True),)
+        "R5: a nonce that is absent may still turn up",
+        ((record, "settled", lambda found, basis: True),),
+        stress="lost-writes",
     ),
     "delete-on-release": Mutant(
         "R6: a release deletes no record",
@@ -213,18 +235,21 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "same-epoch": Mutant("F3: a boot raises the epoch of fences", ((record, "next_epoch", _same_epoch),)),
     "no-fence-check": Mutant(
-        "F5: a gate refuses older fences", ((gate, "check_fence", lambda *anything: None),)
+        "F5: a gate refuses older fences", ((gate, "check_fence", lambda *anything: None),), stress="stops"
     ),
     "break-keeps-nonce": Mutant(
         "B1: a break replaces the nonce",
         ((record, "broken", _break_keeps_the_nonce), (record, "is_own", _own_by_nonce_alone)),
+        stress="operators",
     ),
     "break-frees-at-once": Mutant(
         "B2: a broken name is granted only when its holder has noticed",
         ((record, "broken", _break_frees_at_once),),
+        stress="operators",
     ),
     "cancelled-call-forgotten": Mutant(
         "H5: the thread of a cancelled call gives its result back",
         ((calls._Pending, "_do_undo", lambda self: None),),
+        stress="lost-writes",
     ),
 }

@@ -42,7 +42,7 @@ from azlatch.runtime.async_latches import AsyncLatches
 from azlatch.runtime.connection import Connection
 from azlatch.runtime.holding import Holding
 from azlatch.runtime.latches import Latches
-from azlatch.testing.mutants import MUTANTS, Mutant
+from azlatch.testing.mutants import MUTANTS, Mutant, Stress
 from azlatch.testing.simulated_store import Faults, Profile, SimulatedBackend, SimulatedStore
 from azlatch.testing.virtual import Deadlock, Process, StepsExhausted, World
 
@@ -89,6 +89,9 @@ class Referee:
         self.rejected = 0
         self.losses = 0
         self.violation: Violation | None = None
+        self.handed_over: set[str] = set()
+        #: When a process was last stopped, frozen or killed, or the store was down.
+        self.troubled_at = 0.0
         store.on_grant = self.saw_grant
 
     def fail(self, text: str) -> Violation:
@@ -101,14 +104,29 @@ class Referee:
         return self.gates.setdefault(name, MemoryGate(0))
 
     def saw_grant(self, record: Record) -> None:
-        """M2, in the order of the store."""
+        """M2, in the order of the store; and that somebody gets to hear of the grant, or it is freed (M5)."""
+        if self.store.faults.only_acquires:
+            self.world.after(
+                record.ttl * 1.3 + 10, functools.partial(self.has_a_holder, record, self.world.time)
+            )
         before = self.highest.get(record.name, 0)
         if record.fence <= before:
             raise self.fail(f"M2: {record.name} was granted with fence {record.fence} after {before}")
         self.highest[record.name] = record.fence
 
+    def has_a_holder(self, granted: Record, at: float) -> None:
+        """M5: a grant that nobody was told of does not stand."""
+        present = self.store.records.get(granted.name)
+        member = self.store.members.get(granted.member)
+        if present is None or present.nonce != granted.nonce or present.state != "held" or member is None:
+            return
+        if granted.nonce in self.handed_over or not member.alive or self.troubled_at >= at:
+            return
+        raise self.fail(f"M5: {granted.name} is held under {granted.nonce[:4]}, which nobody was given")
+
     def granted(self, hold: Holding, process: Process, backend: SimulatedBackend) -> Believer:
         believer = Believer(hold, process, backend)
+        self.handed_over.add(hold.grant.nonce)
         if hold.machine.look(process.now()) is not State.HELD:
             raise self.fail(f"T2: acquire() of {hold.name} returned a hold that is lost already")
         present = self.believers.setdefault(hold.name, [])
@@ -187,6 +205,35 @@ class Plan:
     kinds: list[str]
     rates: list[float]
     private_clocks: list[bool]
+    #: The share of holds that are renewed, and how many times a process is stopped for three ttls.
+    heartbeats: float = 0.85
+    stops: int = 0
+    operators: int = 0
+
+    def stress(self, kind: Stress) -> None:
+        """Makes the world harsher where one rule matters; the rest of the plan stays as the seed has it."""
+        if kind == "late-replies":
+            self.faults = Faults(latency=self.ttl / 4)
+            self.heartbeats = 0.3
+        elif kind == "clocks":
+            self.profile = "remote"
+            self.rates = [1.0 + 0.1 * (number % 2) for number in range(self.processes)]
+            self.private_clocks = [False] * self.processes
+            self.faults = Faults(latency=0.001)
+            self.heartbeats = 0.3
+        elif kind == "stops":
+            self.names = ["a"]
+            self.stops = 8
+        elif kind == "freezes":
+            self.profile = "remote"
+            self.private_clocks = [False] * self.processes
+            self.names = ["a"]
+            self.stops = 8
+        elif kind == "operators":
+            self.operators = 8
+        elif kind == "lost-writes":
+            late = 0.3 if self.profile == "remote" else 0.0
+            self.faults = Faults(drop_reply=0.3, land_late=late, latency=self.ttl / 50, only_acquires=True)
 
 
 def plan_of(rng: Random) -> Plan:
@@ -203,6 +250,7 @@ def plan_of(rng: Random) -> Plan:
         lost_wake=rng.choice([0.0, 0.3]),
         latency=rng.choice([0.001, 0.02, ttl / 20, ttl / 9]),
         lag=rng.choice([0.0, 0.0, ttl / 4, ttl * 1.5]) if profile == "remote" else 0.0,
+        only_acquires=rng.random() < 0.3,
     )
     processes = rng.randint(2, 4)
     return Plan(
@@ -213,6 +261,7 @@ def plan_of(rng: Random) -> Plan:
         rounds=rng.randint(2, 4),
         faults=faults,
         look=rng.choice([0.1, 0.3, 1.0]),
+        operators=rng.choice([0, 0, 2, 6]),
         kinds=[rng.choice(["sync", "sync", "async"]) for _ in range(processes)],
         # Two machines' clocks differ by up to 10 %; processes of one machine share a clock.
         rates=[1.0 + rng.choice([0.0, 0.05, 0.1]) for _ in range(processes)]
@@ -225,11 +274,12 @@ def plan_of(rng: Random) -> Plan:
 class Scenario:
     """One world, from its plan to its end."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, stress: Stress | None = None) -> None:
         self.world = World(seed)
         self.rng = self.world.rng
         self.plan = plan_of(self.rng)
+        if stress is not None:
+            self.plan.stress(stress)
         self.store = SimulatedStore(self.world, self.plan.profile, self.plan.faults)
         self.referee = Referee(self.world, self.store)
         self.world.on_step = self.referee.check
@@ -246,8 +296,15 @@ class Scenario:
         plan, world = self.plan, self.world
         for number in range(plan.processes):
             self._add(f"p{number}", plan.kinds[number], plan.rates[number], plan.private_clocks[number])
+        if plan.operators:
+            self._add_operator()
         for _ in range(self.rng.randint(0, 4)):
             self._schedule_fault()
+        for number in range(plan.stops):
+            process = self.rng.choice(self.processes)
+            kind = "freeze" if plan.profile == "remote" and self.rng.random() < 0.5 else "pause"
+            stop = functools.partial(self._fault, kind, process, plan.ttl * 3)
+            world.after((number + self.rng.random()) * plan.ttl * 2, stop)
         end = world.time + plan.rounds * (plan.ttl * 6 + 40)
         world.run(until=end, max_steps=60_000)
         self._epilogue()
@@ -283,7 +340,7 @@ class Scenario:
         return {
             "ttl": ttl if rng.random() < 0.7 else max(ttl / 2, 0.6),
             "max_hold": rng.choice([None, None, None, ttl * 1.5]),
-            "heartbeat": rng.random() < 0.85,
+            "heartbeat": rng.random() < self.plan.heartbeats,
         }
 
     def _patience(self) -> float | None:
@@ -315,7 +372,9 @@ class Scenario:
         took = process.now() - started
         bound = TRY_LIMIT if not patience else patience + LEAST_CALL
         if took > bound + _SLACK and self.disturbed.get(process.name, 0.0) == disturbed:
-            raise self.referee.fail(f"M7: an acquire of {name} by {process.name} with a bound of {bound:g} s took {took:g} s")
+            raise self.referee.fail(
+                f"M7: an acquire of {name} by {process.name} with a bound of {bound:g} s took {took:g} s"
+            )
 
     def _sync_life(self, process: Process, latches: Latches, rounds: int) -> None:
         rng = self.rng
@@ -338,14 +397,12 @@ class Scenario:
             try:
                 with hold:
                     for _ in range(rng.randint(1, 3)):
-                        process.sleep(rng.random() * self.plan.ttl * rng.choice([0.1, 1.0, 2.0]))
+                        process.sleep(rng.random() * self.plan.ttl * rng.choice([0.1, 1.0, 3.0]))
                         before = self.referee.highest.get(name, 0)
                         hold.ensure()
                         self.referee.ensured(believer, before)
                         process.preempt()
                         self.referee.write(believer)
-                    if rng.random() < 0.2:
-                        self._operate(process, latches, name)
             except HoldLost:
                 self.referee.losses += 1
                 # A holder that does not listen: the gate has to stop it.
@@ -354,16 +411,27 @@ class Scenario:
                 pass
             believer.ended = True
 
-    def _operate(self, process: Process, latches: Latches, name: str) -> None:
-        """What an operator does, from any instance."""
+    def _add_operator(self) -> None:
+        """Someone who breaks what is held and purges what is not."""
+        process = self.world.process("ops")
+        backend = SimulatedBackend(self.store, process, look=self.plan.look)
+        latches = Latches(Connection(backend, process, instance=Instance("ops", "ops", 1, 0.0)))
+        self.processes.append(process)
+        self.backends["ops"] = backend
+        process.start(lambda: self._operate(process, latches), "ops")
+
+    def _operate(self, process: Process, latches: Latches) -> None:
         rng = self.rng
-        record = self.store.records.get(name)
-        if rng.random() < 0.5:
-            latches.purge(older_than=0)
-        elif record is not None and record.state == "held":
-            broken = latches.break_hold(name, reason="simulated", fence=record.fence)
-            if broken is not None:
-                self.referee.broke(name, record.nonce, record.ttl)
+        for _ in range(self.plan.operators):
+            process.sleep(rng.random() * self.plan.ttl * 2)
+            record = self.store.records.get(rng.choice(self.plan.names))
+            try:
+                if record is None or record.state != "held" or rng.random() < 0.3:
+                    latches.purge(older_than=0)
+                elif latches.break_hold(record.name, reason="simulated", fence=record.fence) is not None:
+                    self.referee.broke(record.name, record.nonce, record.ttl)
+            except (BackendUnavailable, OutcomeUnknown, UsageError):
+                continue
 
     async def _async_main(self, process: Process, latches: AsyncLatches, rounds: int) -> None:
         await asyncio.gather(
@@ -437,6 +505,8 @@ class Scenario:
         if not process.alive:
             return
         process.note(f"fault: {kind} {length:g}")
+        # A stopped janitor settles nothing before it goes on.
+        self.referee.troubled_at = world.time + length
         if kind == "pause":
             self.disturbed[name] = world.time
             process.pause()
@@ -591,7 +661,7 @@ def run_seed(seed: int, mutant: str = "") -> Result:
         warnings.simplefilter("ignore", ResourceWarning)
         if chosen is not None:
             stack.enter_context(chosen.applied())
-        scenario = Scenario(seed)
+        scenario = Scenario(seed, chosen.stress if chosen is not None else None)
         if chosen is not None:
             chosen.prepare(scenario.store)
         try:

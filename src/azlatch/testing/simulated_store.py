@@ -46,6 +46,8 @@ class Faults:
     lost_wake: float = 0.0
     latency: float = 0.01
     lag: float = 0.0
+    #: Whether only acquires are hit, so that what is left to the janitor must come to an end.
+    only_acquires: bool = False
 
 
 @dataclass
@@ -197,13 +199,14 @@ class SimulatedBackend:
 
     def acquire(self, claim: Claim, until: float) -> Granted | Held:
         if self.store.profile == "embedded":
-            return self._call(until, lambda: self._claim(claim, self.store.records.get(claim.name)))
+            at_store = functools.partial(self._claim_present, claim)
+            return self._call(until, at_store, acquires=True)
         record = self._read(claim.name, until)
         held = self._decide(claim, record)
         if held is not None:
             return self._contended(claim, held)
         basis = record.version if record is not None else 0
-        return self._call(until, lambda: self._claim(claim, record), basis=basis)
+        return self._call(until, lambda: self._claim(claim, record), basis=basis, acquires=True)
 
     def _decide(self, claim: Claim, record: Record | None) -> Held | None:
         """Held if the record, as read, cannot be taken; None where a write is worth it."""
@@ -212,6 +215,9 @@ class SimulatedBackend:
         if rules.takeover(record, claim, self._evidence(record, claim.now)) is not None:
             return None
         return Held(record.holder, record.triple, record.version, self.look)
+
+    def _claim_present(self, claim: Claim) -> Granted | Held:
+        return self._claim(claim, self.store.records.get(claim.name))
 
     def _claim(self, claim: Claim, record: Record | None) -> Granted | Held:
         """At the store: the claim against what was read."""
@@ -345,19 +351,27 @@ class SimulatedBackend:
         return self._call(until, lambda: self.store.read(name, lag), reads=True)
 
     def _call(
-        self, until: float, at_store: Callable[[], T], *, reads: bool = False, basis: int | None = None
+        self,
+        until: float,
+        at_store: Callable[[], T],
+        *,
+        reads: bool = False,
+        basis: int | None = None,
+        acquires: bool = False,
     ) -> T:
         """One request and its reply, either of which may be lost, late or refused."""
         self.in_flight += 1
         try:
-            return self._carry(until, at_store, reads, basis)
+            return self._carry(until, at_store, reads, basis, acquires)
         finally:
             self.in_flight -= 1
 
-    def _carry(self, until: float, at_store: Callable[[], T], reads: bool, basis: int | None) -> T:
+    def _carry(
+        self, until: float, at_store: Callable[[], T], reads: bool, basis: int | None, acquires: bool
+    ) -> T:
         process, store, rng = self.process, self.store, self.store.world.rng
         faults = store.faults
-        fault = self._fault(reads)
+        fault: Fault = "none" if faults.only_acquires and not acquires else self._fault(reads)
         if fault != "none":
             process.note(f"a call: {fault}")
         there = faults.latency * rng.random()

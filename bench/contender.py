@@ -1,0 +1,159 @@
+"""What is compared: each takes and frees a lock of a given name, in its own way of everyday use."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import filelock
+
+import azlatch
+
+US = "azlatch"
+
+
+class Contender(Protocol):
+    """One open connection of one process; holds at most one lock at a time."""
+
+    def acquire(self, name: str) -> None: ...
+
+    def release(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A contender that is not open yet; goes to other processes."""
+
+    label: str
+    kind: str
+    #: Seconds between tries, or None for the default of the library.
+    poll: float | None = None
+
+    def open(self, place: Path, redis_port: int) -> Contender:
+        if self.kind == "azlatch":
+            return _Azlatch(place)
+        if self.kind == "redis":
+            return _Redis(redis_port, self.poll)
+        if self.kind == "sqlite":
+            return _BareSqlite(place)
+        return _FileLock(place, self.kind, self.poll)
+
+
+_REDIS = [
+    Spec("redis-py Lock", "redis"),
+    Spec("redis-py Lock, sleep 1 ms", "redis", 0.001),
+]
+_WAITERS = [
+    Spec(US, "azlatch"),
+    Spec("FileLock", "FileLock"),
+    Spec("FileLock, poll 1 ms", "FileLock", 0.001),
+    Spec("SoftFileLease", "SoftFileLease"),
+]
+
+
+def without_waiting(*, redis: bool) -> list[Spec]:
+    """Those whose uncontended rate is measured; how often they poll makes no difference to it."""
+    specs = [spec for spec in waiting(redis=redis) if spec.poll is None]
+    return [*specs, Spec("bare SQLite", "sqlite")]
+
+
+def waiting(*, redis: bool) -> list[Spec]:
+    """Those that can wait for one another."""
+    return [*_WAITERS, *(_REDIS if redis else [])]
+
+
+class _Azlatch:
+    def __init__(self, place: Path) -> None:
+        self._latches = azlatch.connect(f"sqlite:///{place / 'azlatch.db'}")
+
+    def acquire(self, name: str) -> None:
+        self._hold = self._latches.acquire(name, ttl=30, timeout=None)
+
+    def release(self) -> None:
+        self._hold.release()
+
+    def close(self) -> None:
+        self._latches.close()
+
+
+class _FileLock:
+    """Keeps its lock object, which is quicker than a new one for each pair."""
+
+    def __init__(self, place: Path, kind: str, poll: float | None) -> None:
+        self._place = place
+        self._kind = kind
+        self._poll = poll
+        self._locks: dict[str, filelock.BaseFileLock] = {}
+
+    def acquire(self, name: str) -> None:
+        lock = self._locks.get(name)
+        if lock is None:
+            lock = self._locks[name] = self._make(str(self._place / f"{self._kind}-{name}"))
+        self._held = lock
+        lock.acquire()
+
+    def _make(self, path: str) -> filelock.BaseFileLock:
+        poll: dict[str, Any] = {} if self._poll is None else {"poll_interval": self._poll}
+        if self._kind == "SoftFileLease":
+            return filelock.SoftFileLease(path, lease_duration=30, **poll)
+        return filelock.FileLock(path, **poll)
+
+    def release(self) -> None:
+        self._held.release()
+
+    def close(self) -> None:
+        pass
+
+
+class _Redis:
+    """A new lock object for each pair, as `with client.lock(name)` makes it."""
+
+    def __init__(self, port: int, poll: float | None) -> None:
+        import redis
+
+        self._client = redis.Redis(host="127.0.0.1", port=port)
+        self._options: dict[str, Any] = {} if poll is None else {"sleep": poll}
+
+    def acquire(self, name: str) -> None:
+        self._lock = self._client.lock(name, timeout=30, **self._options)
+        if not self._lock.acquire():
+            raise RuntimeError("redis-py gave up although it may wait for ever")
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class _BareSqlite:
+    """The ceiling: two transactions of one statement each, with nothing around them."""
+
+    def __init__(self, place: Path) -> None:
+        self._db = sqlite3.connect(place / "bare.db", isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS locks (name TEXT PRIMARY KEY, fence INTEGER, held INTEGER)"
+        )
+
+    def acquire(self, name: str) -> None:
+        self._name = name
+        self._db.execute("BEGIN IMMEDIATE")
+        update = "UPDATE locks SET held = 1, fence = fence + 1 WHERE name = ?"
+        changed = self._db.execute(update, (name,)).rowcount
+        if not changed:
+            self._db.execute("INSERT INTO locks VALUES (?, 1, 1)", (name,))
+        self._db.execute("COMMIT")
+
+    def release(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute("UPDATE locks SET held = 0 WHERE name = ?", (self._name,))
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        self._db.close()
