@@ -13,18 +13,19 @@ help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml constraints-dev.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "azlatch needs Python 3.11 or newer, and $(PYTHON) is older: make PYTHON=python3.11 ..."; exit 1; }
-	@echo "Setting up $(VENV) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints-dev.txt \
-		filelock hypothesis import-linter mypy pytest pytest-timeout redis ruff hatchling editables
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "azlatch needs Python 3.11 or" \
+		"newer; $(PYTHON) is: $$($(PYTHON) --version 2>&1 | head -n 1). Try: make PYTHON=python3.11 ..."; exit 1; }
+	@echo "Setting up $(VENV) (about a minute) ..."
+	@# pip is asked, not python: a venv whose making was cut short has a python and no pip.
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement constraints-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 		--constraint constraints-dev.txt --editable '.[cli]'
 	@touch $@
 	@echo "Ready."
 
 demo: $(READY)  ## the main job on the embedded store: what is lost without a latch, and what is not with it
+	@test -f examples/demo.py || { echo "demo: examples/demo.py is missing"; exit 1; }
 	@$(BIN)/python examples/demo.py
 
 test: $(READY)  ## all tests
@@ -38,8 +39,9 @@ lint: $(READY)  ## style, types and the direction of imports
 	@echo "lint: passed"
 
 fmt: $(READY)  ## formats the code
+	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
-	@$(BIN)/ruff check --fix .
+	@echo "fmt: done"
 
 sim: $(READY)  ## the simulator on SEEDS worlds (default 50000)
 	@$(BIN)/python -m azlatch.testing.simulate --seeds $(SEEDS)
@@ -54,6 +56,7 @@ conformance:  ## of the lab
 	@echo "conformance: there is no lab yet, so there is nothing that could conform"
 
 docs: $(READY)  ## runs the code of README and docs
+	@test -f tests/test_docs.py || { echo "docs: tests/test_docs.py is missing"; exit 1; }
 	@$(BIN)/python -m pytest tests/test_docs.py
 
 clean:  ## removes what the targets made

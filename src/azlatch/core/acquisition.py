@@ -95,7 +95,8 @@ class Acquisition:
         one_shot: exactly one try, however it ends.
         misses: tries that found the name held.
         failures: tries that the store did not answer, or not definitely.
-        orphans: nonces that the janitor has to settle.
+        orphans: nonces that the janitor has to settle; the driver takes them after every step, so that
+            a waiter does not wait for what it left behind itself.
     """
 
     terms: Terms
@@ -162,7 +163,8 @@ class Acquisition:
         if isinstance(error, OutcomeUnknown):
             self._unsettled = Orphan(self._nonce, error.basis, self._first_sent)
             if too_late(now, self.terms.deadline(self._first_sent)):
-                self.abandon()
+                self.orphans.append(self._unsettled)
+                self._unsettled = None
         backoff = min(_FIRST_RETRY * 2**self._streak, _LAST_RETRY)
         self._streak = min(self._streak + 1, 10)
         delay = backoff * (0.5 + jitter / 2)
@@ -170,15 +172,20 @@ class Acquisition:
             delay = max(delay, error.retry_after)
         return self._wait(now, now + delay, wakeable=False)
 
+    def take_orphans(self) -> list[Orphan]:
+        """The orphans since the last time."""
+        orphans, self.orphans = self.orphans, []
+        return orphans
+
     def abandon(self) -> list[Orphan]:
-        """The caller goes, cancelled or not: what is not settled becomes an orphan. Returns all of them."""
+        """The caller goes, cancelled or not: what is not settled becomes an orphan. Returns those left."""
         if self._in_flight:
             self._in_flight = False
             self._unsettled = Orphan(self._nonce, None, self._first_sent)
         if self._unsettled is not None:
             self.orphans.append(self._unsettled)
             self._unsettled = None
-        return self.orphans
+        return self.take_orphans()
 
     def _wait(self, now: float, look: float, *, wakeable: bool) -> Step:
         if self.one_shot or (self.give_up is not None and now >= self.give_up):

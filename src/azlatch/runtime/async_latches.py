@@ -332,6 +332,8 @@ class AsyncLatches:
                 if isinstance(step, Try):
                     reply = await self._ask(connection.claim(name, terms, step, queue=not one_shot), step.until)
                     step = connection.report(acquisition, name, reply)
+                    if acquisition.orphans:
+                        connection.settle_later(name, terms, acquisition.take_orphans())
                     holder = holder_of(reply) or holder
                 elif isinstance(step, Won):
                     connection.count(name, missed=acquisition.misses > 0)
@@ -357,9 +359,8 @@ class AsyncLatches:
                         raise step.error
                     return timed_out(connection, name, started, holder)
         finally:
-            orphans = acquisition.orphans if won else acquisition.abandon()
-            if orphans:
-                connection.settle_later(name, terms, orphans)
+            if not won:
+                connection.settle_later(name, terms, acquisition.abandon())
             if waiter is not None:
                 alone = connection.room.leave(waiter)
                 if alone and not won and acquisition.misses:
