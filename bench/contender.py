@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,8 @@ def waiting(*, redis: bool) -> list[Spec]:
 
 class _Azlatch:
     def __init__(self, place: Path) -> None:
+        # The contention here is on purpose, and what the alarm says of it would be between the numbers.
+        logging.getLogger("azlatch").setLevel(logging.ERROR)
         self._latches = azlatch.connect(f"sqlite:///{place / 'azlatch.db'}")
 
     def acquire(self, name: str) -> None:

@@ -11,6 +11,9 @@ import pytest
 import azlatch
 from azlatch.gates.sql import SqliteGate
 
+# Tests drop holds that they are done with; what that warns of has a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore:the hold of:ResourceWarning")
+
 HOLD = """
 with azlatch.connect(sys.argv[1]) as latches:
     calls = []

@@ -14,6 +14,9 @@ import azlatch
 from azlatch.backends.machine import Machine, file_system_of, network_file_system
 from azlatch.backends.sqlite import SqliteBackend
 
+# Tests drop holds that they are done with; what that warns of has a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore:the hold of:ResourceWarning")
+
 
 def grant(path: Path, machine: Machine | None = None) -> int:
     with azlatch.connect(backend=SqliteBackend(path, machine=machine)) as latches, latches.hold("a") as hold:

@@ -1,34 +1,126 @@
-"""What happened to a latch, as one event: the raw material of the audit log and of a history."""
+"""What happened to a latch, as one event: a line of the audit log, and the raw material of a history.
+
+One JSON object a line. Every event has ``v`` (1), ``kind``, ``seq`` (the instance's events, from 1 without a
+gap), ``wall`` (seconds since the Unix epoch, for people), ``at`` (the instance's own clock, which counts
+through suspend), ``boot`` (which boot of which kernel that clock belongs to, "" where unknown) and
+``instance``. The rest depends on the kind:
+
+============ ==========================================================================================
+open         first event of an instance: host, pid, role, store
+request      an acquire begins: name, acquire (its id within the instance), ttl, timeout
+granted      name, acquire, nonce, fence, prev (fence of the grant before, where the store told), sent
+             (the clock before the request: belief counts from it), until (its deadline), ttl, wait_s,
+             attempts, misses, failures, slowest_s (the longest call), takeover (by which rule it was taken
+             from a holder that had not released it)
+ended        an acquire ended without a hold: name, acquire, outcome, wait_s, attempts, misses, failures,
+             slowest_s, holder; the outcome is contended (one try), timeout, unavailable, throttled,
+             denied, misconfigured, cancelled or error
+lost         a hold ended without its release: name, nonce, fence, reason, until (when belief ended), held_s,
+             renewals, renewal_failures, slowest_renewal_s
+released     the same without a reason
+given-back   a grant that reached nobody and was released: name, nonce, fence
+broken       an operator broke a hold: name, fence, by, reason, now
+accepted     a gate accepted a write: gate, order (its own count), fence
+rejected     a gate refused one: gate, fence, newest
+close        last event of an instance that ended cleanly
+============ ==========================================================================================
+
+Readers ignore keys and kinds that they do not know.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Protocol
 
-Kind = Literal["granted", "contended", "failed", "timeout", "released", "lost", "given-back", "broken"]
+Kind = Literal[
+    "open",
+    "request",
+    "granted",
+    "ended",
+    "lost",
+    "released",
+    "given-back",
+    "broken",
+    "accepted",
+    "rejected",
+    "close",
+]
+
+VERSION = 1
+#: A text of an event is cut here; names fit whole.
+MAX_TEXT = 1_024
 
 
 class Event(NamedTuple):
-    """One event of one instance.
+    """One event of one instance; what depends on its kind is in `facts`."""
 
-    `at` is the instance's own clock and `wall` the time for people, both in seconds; `sequence` counts the
-    instance's events from 1 without a gap. `previous_fence` is the fence of the grant before, where the
-    store told. `seconds` is how long it took: the wait of a grant, the life of a hold.
-    """
-
-    kind: Kind
-    at: float
+    kind: str
+    seq: int
     wall: float
-    sequence: int
+    at: float
+    boot: str
     instance: str
-    name: str
-    nonce: str = ""
-    fence: int | None = None
-    previous_fence: int | None = None
-    seconds: float | None = None
-    reason: str = ""
+    facts: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The latch, or "" for an event of no latch."""
+        return str(self.facts.get("name", ""))
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token, or None."""
+        fence = self.facts.get("fence")
+        return fence if isinstance(fence, int) else None
+
+    def to_json(self) -> str:
+        """One line, ASCII only: control characters and all else that a terminal might obey are escaped."""
+        facts = {key: _cut(value) for key, value in self.facts.items() if value is not None}
+        head = {
+            "v": VERSION,
+            "kind": self.kind,
+            "seq": self.seq,
+            "wall": round(self.wall, 6),
+            "at": round(self.at, 6),
+        }
+        return json.dumps(
+            {**head, "boot": self.boot, "instance": self.instance, **facts}, separators=(",", ":")
+        )
+
+    @classmethod
+    def from_json(cls, line: str) -> Event:
+        """Reads a line.
+
+        Raises:
+            ValueError: it is not an event.
+        """
+        found = json.loads(line)
+        if not isinstance(found, dict):
+            raise ValueError("not an object")
+        found.pop("v", None)
+        try:
+            return cls(
+                str(found.pop("kind")),
+                int(found.pop("seq")),
+                float(found.pop("wall")),
+                float(found.pop("at")),
+                str(found.pop("boot")),
+                str(found.pop("instance")),
+                found,
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"an event without {error}") from error
 
 
 class Sink(Protocol):
-    """Takes events, one at a time, from any thread; whatever it raises is logged and goes no further."""
+    """Takes events, one at a time, from any thread; what it raises is logged and goes no further."""
 
     def __call__(self, event: Event) -> object: ...
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 6)
+    return value[:MAX_TEXT] if isinstance(value, str) else value

@@ -93,8 +93,10 @@ class Acquisition:
     Attributes:
         give_up: when patience ends, on the caller's clock, or None.
         one_shot: exactly one try, however it ends.
+        attempts: tries made.
         misses: tries that found the name held.
         failures: tries that the store did not answer, or not definitely.
+        slowest: seconds that the longest call took.
         orphans: nonces that the janitor has to settle; the driver takes them after every step, so that
             a waiter does not wait for what it left behind itself.
     """
@@ -103,11 +105,14 @@ class Acquisition:
     give_up: float | None
     one_shot: bool
     new_nonce: Callable[[], str]
+    attempts: int = 0
     misses: int = 0
     failures: int = 0
+    slowest: float = 0.0
     orphans: list[Orphan] = field(default_factory=list)
     _nonce: str = ""
     _first_sent: float = 0.0
+    _sent: float = 0.0
     _first_wall: float = 0.0
     _unsettled: Orphan | None = None
     _in_flight: bool = False
@@ -121,6 +126,8 @@ class Acquisition:
             self._first_sent = now
             self._first_wall = wall
         self._in_flight = True
+        self._sent = now
+        self.attempts += 1
         return Try(self._nonce, self._first_sent, now, self._call_ends(now))
 
     def granted(self, now: float, grant: Grant) -> Step:
@@ -129,6 +136,7 @@ class Acquisition:
         Until the driver has handed the hold over, `abandon` still makes an orphan of it.
         """
         self._unsettled = None
+        self.slowest = max(self.slowest, now - self._sent)
         if too_late(now, self.terms.deadline(self._first_sent)):
             return GiveBack(grant)
         return Won(grant, self._first_sent, self._first_wall)
@@ -146,6 +154,7 @@ class Acquisition:
     def contended(self, now: float, version: int, look_in: float, jitter: float) -> Step:
         """Someone else holds it, says the record at `version`; look again in about `look_in` seconds."""
         self._in_flight = False
+        self.slowest = max(self.slowest, now - self._sent)
         pending, self._unsettled = self._unsettled, None
         if pending is not None and (pending.basis is None or version <= pending.basis):
             # The earlier write may still land on the version that stands.
@@ -158,6 +167,7 @@ class Acquisition:
     def failed(self, now: float, error: BackendError | OutcomeUnknown, jitter: float) -> Step:
         """The store failed. After OutcomeUnknown the same nonce goes out again, while it is of use."""
         self._in_flight = False
+        self.slowest = max(self.slowest, now - self._sent)
         self.failures += 1
         self._error = error
         if isinstance(error, OutcomeUnknown):

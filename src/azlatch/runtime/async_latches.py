@@ -19,6 +19,7 @@ from azlatch.runtime.calls import Calls
 from azlatch.runtime.connection import CALL_LIMIT, OPEN_LIMIT, Reply
 from azlatch.runtime.holding import Holding
 from azlatch.runtime.latches import MAX_NOTE, check_note, holder_of, timed_out
+from azlatch.runtime.recorder import Account
 
 if TYPE_CHECKING:
     from azlatch.core.record import Claim
@@ -311,9 +312,10 @@ class AsyncLatches:
         await self._open(give_up)
         connection.heart.start()
         acquisition = Acquisition(terms, give_up, one_shot, env.nonce)
+        account = Account(connection.recorder, name, terms, patience, one_shot=one_shot, now=started)
         waiter = None
         won = False
-        holder: str | None = None
+        failure: BaseException | None = None
         try:
             if not one_shot:
                 waiter = _AsyncWaiter(name)
@@ -334,14 +336,17 @@ class AsyncLatches:
                     step = connection.report(acquisition, name, reply)
                     if acquisition.orphans:
                         connection.settle_later(name, terms, acquisition.take_orphans())
-                    holder = holder_of(reply) or holder
+                    account.holder = holder_of(reply) or account.holder
+                    if isinstance(reply, Granted):
+                        account.reply = reply
                 elif isinstance(step, Won):
                     connection.count(name, missed=acquisition.misses > 0)
                     hold = AsyncHold(
                         connection, step.grant, HoldMachine(terms, step.sent, step.sent, step.sent_wall)
                     )
                     hold._calls = self._calls
-                    connection.start_watching(hold)
+                    account.granted(hold, acquisition, env.now())
+                    connection.heart.watch(hold)
                     won = True
                     return hold
                 elif isinstance(step, Pause):
@@ -357,9 +362,13 @@ class AsyncLatches:
                     connection.count(name, missed=acquisition.misses > 0)
                     if step.error is not None:
                         raise step.error
-                    return timed_out(connection, name, started, holder)
+                    return timed_out(connection, name, started, account.holder)
+        except BaseException as caught:
+            failure = caught
+            raise
         finally:
             if not won:
+                account.ended(failure, acquisition, env.now())
                 connection.settle_later(name, terms, acquisition.abandon())
             if waiter is not None:
                 alone = connection.room.leave(waiter)

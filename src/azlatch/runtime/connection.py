@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import itertools
 import logging
 import os
 import socket
@@ -14,7 +13,8 @@ import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from azlatch.audit.events import Event, Kind, Sink
+from azlatch.audit.events import Sink
+from azlatch.backends.machine import this_machine
 from azlatch.backends.protocol import Backend, Broken, Granted, Held
 from azlatch.core.acquisition import Acquisition, Orphan, Step, Try
 from azlatch.core.contention import ContentionWindow
@@ -25,6 +25,7 @@ from azlatch.core.record import Claim, Grant, Observation, observe
 from azlatch.core.terms import Terms
 from azlatch.errors import BackendError, BackendUnavailable, LatchError, OutcomeUnknown, UsageError
 from azlatch.runtime.heart import Heart
+from azlatch.runtime.recorder import Recorder
 from azlatch.runtime.room import Room
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Connection:
         self._closed = False
         self._observations: OrderedDict[str, Observation] = OrderedDict()
         self._windows: OrderedDict[str, ContentionWindow] = OrderedDict()
-        self._sequence = itertools.count(1)
+        self.recorder: Recorder | None = None
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -109,6 +110,9 @@ class Connection:
             self.instance = self._given_instance or this_instance(env.nonce())
             self.backend.open(env, self.room.wake, create=self._create, until=until)
             self.heart = Heart(env, self.backend)
+            if self._audit is not None:
+                boot = this_machine().boot
+                self.recorder = Recorder(env, self._audit, self.instance, boot, self.backend.kind)
             self.pid = pid
         finally:
             self._opening.release()
@@ -119,6 +123,7 @@ class Connection:
         self._opening = threading.Lock()
         self.room = Room()
         self.pid = 0
+        self.recorder = None
         self.backend.forked()
 
     def close(self) -> None:
@@ -133,6 +138,8 @@ class Connection:
         self._drain()
         self.heart.stop()
         self.backend.close()
+        if self.recorder is not None:
+            self.recorder.emit("close")
 
     def _drain(self) -> None:
         give_up = self.env.now() + CLOSE_LIMIT
@@ -150,6 +157,8 @@ class Connection:
         self._drain()
         self.heart.stop()
         self.backend.close()
+        if self.recorder is not None:
+            self.recorder.emit("close")
 
     # -- one try -----------------------------------------------------------------------------------
 
@@ -228,6 +237,9 @@ class Connection:
 
     def finish(self, hold: Holding, before: State, until: float) -> None:
         """Tells the store of the end of a hold that was in the state `before`."""
+        if before is State.HELD and self.recorder is not None:
+            # Before the call: belief has ended, whatever becomes of the release.
+            self.recorder.emit("released", **hold.story())
         try:
             self.backend.release(hold.grant, until)
         except (BackendError, OutcomeUnknown) as error:
@@ -236,9 +248,6 @@ class Connection:
         except BaseException:
             self.release_later(hold.grant)
             raise
-        if before is State.HELD and self._audit is not None:
-            lasted = self.env.now() - hold.machine.granted
-            self.emit("released", hold.name, hold.grant.nonce, fence=hold.grant.fence, seconds=lasted)
 
     def give_back(self, grant: Grant) -> None:
         """Releases a grant that nobody may use: at once, else in the background."""
@@ -246,15 +255,8 @@ class Connection:
             self.backend.release(grant, self.env.now() + CALL_LIMIT)
         except (BackendError, OutcomeUnknown):
             self.release_later(grant)
-        self.emit("given-back", grant.name, grant.nonce, fence=grant.fence)
-
-    def start_watching(self, hold: Holding) -> None:
-        """The grant reached its holder: the heart looks after it from here on."""
-        if self._audit is not None:
-            grant = hold.grant
-            waited = self.env.now() - hold.machine.granted
-            self.emit("granted", grant.name, grant.nonce, fence=grant.fence, seconds=waited)
-        self.heart.watch(hold)
+        if self.recorder is not None:
+            self.recorder.emit("given-back", name=grant.name, nonce=grant.nonce, fence=grant.fence)
 
     def break_hold(
         self, name: str, fence: int | None, reason: str, *, now: bool, until: float
@@ -266,8 +268,9 @@ class Connection:
                 return None
             fence = view.fence
         done = self.backend.break_hold(name, fence, self.instance.label, reason, now=now, until=until)
-        if done is not None:
-            self.emit("broken", name, fence=done.fence, reason=reason)
+        if done is not None and self.recorder is not None:
+            by = self.instance.label
+            self.recorder.emit("broken", name=name, fence=done.fence, by=by, reason=reason, now=now)
         return done
 
     def release_later(self, grant: Grant) -> None:
@@ -306,40 +309,6 @@ class Connection:
         )
         error.__cause__ = trouble
         return error
-
-    # -- telling -----------------------------------------------------------------------------------
-
-    def emit(
-        self,
-        kind: Kind,
-        name: str,
-        nonce: str = "",
-        *,
-        fence: int | None = None,
-        previous_fence: int | None = None,
-        seconds: float | None = None,
-        reason: str | None = None,
-    ) -> None:
-        """Hands an event to the audit, if there is one."""
-        if self._audit is None:
-            return
-        event = Event(
-            kind,
-            self.env.now(),
-            self.env.wall(),
-            next(self._sequence),
-            self.instance.id,
-            name,
-            nonce,
-            fence,
-            previous_fence,
-            seconds,
-            reason or "",
-        )
-        try:
-            self._audit(event)
-        except Exception:
-            logger.exception("azlatch: the audit failed")
 
 
 def this_instance(identity: str) -> Instance:

@@ -7,7 +7,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from azlatch.core.hold import HoldMachine, Renew, State
 from azlatch.errors import BackendError, BackendUnavailable, HoldLost, LossReason, OutcomeUnknown, UsageError
@@ -56,6 +56,9 @@ class Holding:
         self._lost_signal: Signal | None = None
         self._told = False
         self._disowned = False
+        self._renewal_failures = 0
+        self._slowest_renewal = 0.0
+        self._believed_until: float | None = None
 
     @property
     def holder(self) -> str:
@@ -177,12 +180,31 @@ class Holding:
             signal.set()
         reason = self.machine.lost_reason
         logger.warning("azlatch: the hold of %r (fence %s) is lost: %s", self.name, self.fence, reason)
-        self._connection.emit("lost", self.name, self.grant.nonce, fence=self.grant.fence, reason=reason)
+        if self._connection.recorder is not None:
+            self._connection.recorder.emit("lost", reason=reason, **self.story())
         if reason == "broken":
             # The break is acknowledged, so that the name is free before the ttl (B2).
             self._connection.release_later(self.grant)
         for hook in hooks:
             hook()
+
+    def story(self) -> dict[str, Any]:
+        """What the audit says of the hold when it has ended."""
+        machine = self.machine
+        until = self._believed_until
+        if until is None:
+            # A loss that nobody saw coming ended belief at the deadline at the latest.
+            until = min(self._env.now(), machine.deadline)
+        return {
+            "name": self.name,
+            "nonce": self.grant.nonce,
+            "fence": self.grant.fence,
+            "until": until,
+            "held_s": until - machine.granted,
+            "renewals": machine.renewals,
+            "renewal_failures": self._renewal_failures or None,
+            "slowest_renewal_s": self._slowest_renewal or None,
+        }
 
     def has_living_owner(self) -> bool:
         """Whether a thread or task is inside `with` and has not ended."""
@@ -191,7 +213,10 @@ class Holding:
     def stop_believing(self) -> State:
         """The release as far as this process is concerned; returns the state before."""
         with self._lock:
-            before = self.machine.release(self._env.now())
+            now = self._env.now()
+            before = self.machine.release(now)
+            if before is State.HELD:
+                self._believed_until = now
         signal = self._lost_signal
         if signal is not None:
             signal.set()
@@ -262,7 +287,9 @@ class Holding:
             else:
                 self.machine.renewal_failed(now, renew, self._env.random())
             state = self.machine.state
+        self._slowest_renewal = max(self._slowest_renewal, now - renew.sent)
         if error is not None:
+            self._renewal_failures += 1
             logger.info("azlatch: renewing %r failed and is repeated until its deadline: %s", self.name, error)
         if state is State.LOST and not self._told:
             self._tell_lost()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from azlatch.backends.protocol import Broken, View
+from azlatch.backends.protocol import Broken, Granted, View
 from azlatch.core.acquisition import Acquisition, GiveBack, Pause, Try, Won
 from azlatch.core.hold import HoldMachine, State
 from azlatch.core.names import check_name
@@ -15,6 +15,7 @@ from azlatch.core.terms import Terms, seconds, terms_of, timeout_of
 from azlatch.errors import AcquireTimeout, LatchError, UsageError
 from azlatch.runtime.connection import CALL_LIMIT
 from azlatch.runtime.holding import Holding
+from azlatch.runtime.recorder import Account
 from azlatch.runtime.room import Waiter
 
 if TYPE_CHECKING:
@@ -203,9 +204,10 @@ class Latches:
         connection.open(give_up)
         connection.heart.start()
         acquisition = Acquisition(terms, give_up, one_shot, env.nonce)
+        account = Account(connection.recorder, name, terms, patience, one_shot=one_shot, now=started)
         waiter = None
         won = False
-        holder: str | None = None
+        failure: BaseException | None = None
         try:
             if not one_shot:
                 waiter = Waiter(env, name)
@@ -226,13 +228,16 @@ class Latches:
                     step = connection.report(acquisition, name, reply)
                     if acquisition.orphans:
                         connection.settle_later(name, terms, acquisition.take_orphans())
-                    holder = holder_of(reply) or holder
+                    account.holder = holder_of(reply) or account.holder
+                    if isinstance(reply, Granted):
+                        account.reply = reply
                 elif isinstance(step, Won):
                     connection.count(name, missed=acquisition.misses > 0)
                     hold = Hold(
                         connection, step.grant, HoldMachine(terms, step.sent, step.sent, step.sent_wall)
                     )
-                    connection.start_watching(hold)
+                    account.granted(hold, acquisition, env.now())
+                    connection.heart.watch(hold)
                     won = True
                     return hold
                 elif isinstance(step, Pause):
@@ -248,9 +253,13 @@ class Latches:
                     connection.count(name, missed=acquisition.misses > 0)
                     if step.error is not None:
                         raise step.error
-                    return timed_out(connection, name, started, holder)
+                    return timed_out(connection, name, started, account.holder)
+        except BaseException as caught:
+            failure = caught
+            raise
         finally:
             if not won:
+                account.ended(failure, acquisition, env.now())
                 connection.settle_later(name, terms, acquisition.abandon())
             if waiter is not None:
                 alone = connection.room.leave(waiter)
@@ -410,7 +419,6 @@ def holder_of(reply: object) -> str | None:
 
 def timed_out(connection: Connection, name: str, started: float, holder: str | None) -> AcquireTimeout:
     waited = connection.env.now() - started
-    connection.emit("timeout", name, seconds=waited)
     who = f"; held by {holder}" if holder else ""
     return AcquireTimeout(
         f"{name!r} was held by someone else for the whole timeout of {waited:.3g} s{who}",

@@ -122,6 +122,31 @@ class _AwaitedLatches:
         self._run(self._latches.close())
 
 
+class _KeptLatches:
+    """Latches that keep every hold referenced until they are closed: a test may drop its own."""
+
+    def __init__(self, latches: Any) -> None:
+        self._latches = latches
+        self._holds: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._latches, name)
+
+    def acquire(self, name: str, **terms: Any) -> Any:
+        hold = self._latches.acquire(name, **terms)
+        self._holds.append(hold)
+        return hold
+
+    def try_acquire(self, name: str, **terms: Any) -> Any:
+        hold = self._latches.try_acquire(name, **terms)
+        self._holds.append(hold)
+        return hold
+
+    def close(self) -> None:
+        self._latches.close()
+        self._holds.clear()
+
+
 class LatchContract:
     """What every latch promises, whatever its store and driver."""
 
@@ -153,8 +178,9 @@ class LatchContract:
             latches = Latches(connection)
         else:
             latches = _AwaitedLatches(AsyncLatches(connection), self._loop.run)
-        self._opened.append(latches)
-        return latches
+        kept = _KeptLatches(latches)
+        self._opened.append(kept)
+        return kept
 
     # -- mutual exclusion and fences ---------------------------------------------------------------
 
