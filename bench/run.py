@@ -161,12 +161,13 @@ def _has_redis(port: int) -> bool:
 
 
 def _facts(*, redis: bool) -> dict[str, str]:
-    packages = ["azlatch", "filelock", *(["redis"] if redis else [])]
+    names = {"azlatch": US, "filelock": "filelock", **({"redis-py": "redis"} if redis else {})}
     facts = {
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "load average": f"{os.getloadavg()[1]:.1f}; far above 1, other work blurs the p95",
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
-        **{package: importlib.metadata.version(package) for package in packages},
+        **{name: importlib.metadata.version(package) for name, package in names.items()},
     }
     if redis:
         facts["redis-server"] = f"{redis_server.version()}; its own processor time is not counted"

@@ -48,6 +48,14 @@ def test_importing_loads_the_standard_library_only() -> None:
     assert loaded & {"asyncio", "sqlite3", "http", "email", "unittest", "json", "logging.config"} == set()
 
 
+def test_the_command_without_its_extra_says_how_to_get_it() -> None:
+    """Without click, `azlatch` prints the pip command on stderr and exits 64."""
+    code = "import sys; sys.modules['click'] = None; from azlatch.cli import main; sys.exit(main())"
+    said = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=30)
+    assert (said.returncode, said.stdout) == (64, "")
+    assert "pip install 'azlatch[cli]'" in said.stderr
+
+
 def test_exports() -> None:
     """The public names, all of them."""
     assert azlatch.__all__ == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from azlatch.runtime.async_latches import AsyncHold, AsyncLatches
@@ -21,7 +22,7 @@ def connect(
     backend: Backend | None = None,
     instance: Instance | None = None,
     fence: bool = True,
-    audit: Sink | None = None,
+    audit: Sink | str | os.PathLike[str] | None = None,
     create: bool = False,
 ) -> AsyncLatches:
     """Latches in the store that the URL names, for asyncio; the arguments are those of `azlatch.connect`.

@@ -13,7 +13,7 @@ from azlatch.backends.sqlite import SqliteBackend
 from azlatch.testing.contract import DRIVERS, LatchContract
 
 #: Modules of azlatch.backends that are no store: what stores are made of.
-PARTS = {"liveness", "machine", "protocol", "sqlite_file", "wakes"}
+PARTS = {"liveness", "machine", "protocol", "sqlite_doctor", "sqlite_file", "wakes"}
 
 
 class TestMemorySync(LatchContract):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from azlatch.errors import FenceRejected, OutcomeUnknown, UsageError
-from azlatch.gates import check_rowcount, fence_assignment, fence_condition
+from azlatch.gates import check_rowcount, fence_assignment, fence_condition, fence_of
 
 Pay = Callable[..., int]
 
@@ -151,3 +151,10 @@ def test_a_fence_that_is_none_is_refused() -> None:
     """A write that went out without a fence is refused even where it wrote a row."""
     with pytest.raises(FenceRejected):
         check_rowcount(1, None)
+
+
+def test_a_fence_that_is_none_is_refused_before_the_statement(invoices: sqlite3.Connection) -> None:
+    """Bound through `fence_of`, a hold without a fence does not reach even a row that accepts any."""
+    with pytest.raises(FenceRejected):
+        pay(invoices, fence_of(None))
+    assert invoices.execute("SELECT paid, fence FROM invoices").fetchone() == (0, None)

@@ -291,7 +291,7 @@ class FailingOs:
         ({"replace"}, False),
         ({"replace"}, True),
     ],
-    ids=str,
+    ids=lambda value: "-".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_every_failing_step_is_told_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: set[str], happens: bool

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -201,6 +202,35 @@ def test_a_new_database_is_private_and_no_link_is_followed(tmp_path: Path) -> No
     with pytest.raises(BackendMisconfigured), SqliteGate(tmp_path / "link", "r").write(1):
         pass
     assert not (tmp_path / "elsewhere").exists()
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "new")
+    with pytest.raises(BackendMisconfigured):
+        SqliteGate(tmp_path / "elsewhere", "r").history()
+
+
+def test_a_missing_folder_is_misconfigured(tmp_path: Path) -> None:
+    """The gate makes no folder, and says so as the file gate does."""
+    with pytest.raises(BackendMisconfigured), SqliteGate(tmp_path / "none" / "database", "r").write(1):
+        pass
+
+
+def test_a_connection_of_the_gates_own_syncs_every_commit(path: Path) -> None:
+    """synchronous=FULL, and the full sync of macOS, whatever the build defaults to."""
+    with SqliteGate(path, "r").write(1) as cursor:
+        assert cursor.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert cursor.execute("PRAGMA fullfsync").fetchone() == (1,)
+
+
+def test_a_transaction_that_read_before_a_newer_write_is_told_so(path: Path) -> None:
+    """An old snapshot accepts nothing, a newer fence neither; the message says to start again."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT * FROM journal").fetchall()
+        write(SqliteGate(path, "r"), 5)
+        with pytest.raises(BackendUnavailable, match="roll back"):
+            write(SqliteGate(connection, "r"), 6)
+        connection.execute("ROLLBACK")
+        assert write(SqliteGate(connection, "r"), 6) == Acceptance(2, 6)
+    assert journal(path) == [5, 6]
 
 
 def test_threads_share_a_gate_with_a_path(path: Path) -> None:
@@ -293,6 +323,23 @@ def test_a_reader_in_the_way_of_the_commit_is_unavailable(tmp_path: Path) -> Non
         reader.execute("SELECT * FROM azlatch_gate").fetchall()
         with pytest.raises(BackendUnavailable), gate.write(5):
             pass
+    assert gate.newest == 3
+
+
+def test_an_exclusive_lock_is_waited_for_to_the_bound(tmp_path: Path) -> None:
+    """Opening and reading keep to the timeout too, not to the five seconds of the module."""
+    path = tmp_path / "rollback-journal"
+    gate = SqliteGate(path, "r", timeout=0.05)
+    with gate.write(3):
+        pass
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        with pytest.raises(BackendUnavailable), gate.write(5):
+            pass
+        with pytest.raises(BackendUnavailable):
+            gate.history()
+        assert time.monotonic() - began < 4
     assert gate.newest == 3
 
 

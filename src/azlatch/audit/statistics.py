@@ -102,9 +102,9 @@ class LatchStatistics:
             return None
         busiest = ", ".join(f"{who} ({count})" for who, count in self.holders.most_common(3)) or "unknown"
         return (
-            f"{self.name}: {self.contention:.0%} of {self.attempts} acquires found it held. This is an architecture "
-            f"problem, not one of longer timeouts. Busiest holders: {busiest}. Split the name, so that work "
-            "that does not conflict does not wait, or let a queue deliver one message at a time."
+            f"{self.name}: {self.contention:.0%} of {self.attempts} acquires found it held. This is an "
+            f"architecture problem, not one of longer timeouts. Busiest holders: {busiest}. Split the name, so "
+            "that work that does not conflict does not wait, or let a queue deliver one message at a time."
         )
 
     def to_dict(self, now: float | None = None) -> dict[str, Any]:

@@ -75,6 +75,15 @@ class View(NamedTuple):
     reason: str
 
 
+class Check(NamedTuple):
+    """One thing that `doctor` looked at: "ok", "warn", "wrong", or "mended"; the cure is for a person."""
+
+    what: str
+    status: Literal["ok", "warn", "wrong", "mended"]
+    found: str
+    cure: str = ""
+
+
 class Broken(NamedTuple):
     """What a break did: `fence` of the hold that was broken, and in how many seconds at the latest the
     name is granted again."""

@@ -17,10 +17,10 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from azlatch.backends import sqlite_file
+from azlatch.backends import sqlite_doctor, sqlite_file
 from azlatch.backends.liveness import Liveness
 from azlatch.backends.machine import Machine, this_machine
-from azlatch.backends.protocol import Broken, Gone, Granted, Held, View
+from azlatch.backends.protocol import Broken, Check, Gone, Granted, Held, View
 from azlatch.backends.wakes import Wakes
 from azlatch.core import record as rules
 from azlatch.core.acquisition import Orphan
@@ -83,7 +83,7 @@ class SqliteBackend:
                 f"this process was forked while a call to {self.path} was under way, and SQLite must not be "
                 "used in it: connect in the child after exec, or fork before the first use"
             )
-        self._env = env
+        self.env = env
         if not self._lock.acquire(timeout=max(until - env.now(), 0.0)):
             raise BackendUnavailable(f"another thread is opening {self.path}, and the disk does not answer")
         # Held until it is open, so that no fork comes in between.
@@ -266,7 +266,7 @@ class SqliteBackend:
         )
 
     def _call_first(self, db: sqlite3.Connection, name: str, called: _Called) -> None:
-        now = self._env.now()
+        now = self.env.now()
         first = self._first_in_line(db, name, now)
         if first is not None and (self._call(db, name, first, now) or first == self._liveness.member):
             called.append(first)
@@ -306,13 +306,13 @@ class SqliteBackend:
                 raise UsageError(
                     f"{name!r} has fence {record.fence} by now, not {fence}: look again before you break it"
                 )
-            clock = self._env.now()
+            clock = self.env.now()
             evidence = self._evidence(record, clock)
             at_once = now or evidence.gone is not None or rules.aged(record, evidence)
             if record.state == "broken" and not at_once:
                 left = record.ttl - evidence.age if evidence.age is not None else record.ttl
                 return Broken(record.fence, max(left, 0.0))
-            new = rules.broken(record, nonce=self._env.nonce(), by=by, reason=reason, sent=clock, now=at_once)
+            new = rules.broken(record, nonce=self.env.nonce(), by=by, reason=reason, sent=clock, now=at_once)
             # The ttl counts from the break, on the breaker's clock (B2).
             new = new._replace(boot=self._machine.boot, time_namespace=self._machine.time_namespace)
             self._swap(db, record, new)
@@ -327,7 +327,7 @@ class SqliteBackend:
 
     def purge(self, older_than: float, until: float) -> int:
         """The floor rises with what goes, so that no fence comes twice (F1)."""
-        before = self._env.wall() - older_than
+        before = self.env.wall() - older_than
 
         def work(db: sqlite3.Connection) -> int:
             where = "WHERE state = 'free' AND touched <= ? AND name NOT IN (SELECT name FROM waiters)"
@@ -340,7 +340,7 @@ class SqliteBackend:
         return self._write(work, until)
 
     def _view(self, db: sqlite3.Connection, record: Record) -> View:
-        evidence = self._evidence(record, self._env.now())
+        evidence = self._evidence(record, self.env.now())
         waiters = db.execute("SELECT count(*) FROM waiters WHERE name = ?", (record.name,)).fetchone()[0]
         free = record.state == "free"
         over = not free and (evidence.gone is not None or rules.aged(record, evidence))
@@ -360,6 +360,18 @@ class SqliteBackend:
             reason=record.reason,
         )
 
+    def doctor(self, *, apply: bool = False) -> Sequence[Check]:
+        """Looks at what makes this store unsafe, unreadable or slow; `apply` mends what is safe to mend."""
+        return sqlite_doctor.examine(self, apply=apply)
+
+    def examine(self, query: str, until: float) -> Sequence[tuple[object, ...]]:
+        """The rows of a reading query, for `doctor`."""
+        return self._call_db(lambda db: db.execute(query).fetchall(), until)
+
+    def leftovers(self) -> Sequence[str]:
+        """Members that are dead and still have files."""
+        return [member for member in self._liveness.members() if self._liveness.probe(member) == "dead"]
+
     # -- evidence ----------------------------------------------------------------------------------
 
     def _evidence(self, record: Record, now: float) -> Evidence:
@@ -371,7 +383,7 @@ class SqliteBackend:
     # -- transactions ------------------------------------------------------------------------------
 
     def _swap(self, db: sqlite3.Connection, old: Record | None, new: Record) -> None:
-        row = (*new[:12], _holder_text(new.holder), *new[13:], self._env.wall())
+        row = (*new[:12], _holder_text(new.holder), *new[13:], self.env.wall())
         if old is None:
             db.execute(_INSERT, row)
         elif db.execute(_UPDATE, (*row[1:], new.name, old.version)).rowcount != 1:
@@ -382,7 +394,7 @@ class SqliteBackend:
         return self._call_db(work, until, write=True)
 
     def _call_db(self, work: Callable[[sqlite3.Connection], T], until: float, *, write: bool = False) -> T:
-        now = self._env.now()
+        now = self.env.now()
         if not self._lock.acquire(timeout=max(until - now, 0.0)):
             raise BackendUnavailable(
                 f"another thread's call to {self.path} has not returned: the disk does not answer"
@@ -392,7 +404,7 @@ class SqliteBackend:
         try:
             db = self._connection(until)
             if not write:
-                return sqlite_file.retry_busy(lambda: work(db), self._env, until, self.path)
+                return sqlite_file.retry_busy(lambda: work(db), self.env, until, self.path)
             self._begin(db, until)
             result = work(db)
             committing = True
@@ -411,7 +423,7 @@ class SqliteBackend:
         except sqlite3.OperationalError as error:
             if not sqlite_file.is_busy(error):
                 raise
-            sqlite_file.retry_busy(lambda: db.execute("BEGIN IMMEDIATE"), self._env, until, self.path)
+            sqlite_file.retry_busy(lambda: db.execute("BEGIN IMMEDIATE"), self.env, until, self.path)
 
     def _roll_back(self, db: sqlite3.Connection) -> None:
         try:
@@ -422,7 +434,7 @@ class SqliteBackend:
             self._db = None
 
     def _connection(self, until: float) -> sqlite3.Connection:
-        if self._pid != self._env.pid():
+        if self._pid != self.env.pid():
             self._stranded = True
         if self._stranded:
             raise BackendMisconfigured(
@@ -435,7 +447,7 @@ class SqliteBackend:
         if (found.st_dev, found.st_ino) != self._identity:
             raise self._replaced()
         if self._db is None:
-            self._db = sqlite_file.connect(self.path, self._env, until)
+            self._db = sqlite_file.connect(self.path, self.env, until)
         return self._db
 
     def _replaced(self) -> BackendMisconfigured:

@@ -1,4 +1,4 @@
-"""The command `azlatch`."""
+"""The command `azlatch`; its parts are loaded when they are used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import sys
 
 
 def main() -> int:
-    """Says honestly that this version brings the library alone."""
-    sys.stderr.write("azlatch: this version has no commands; use it from Python: import azlatch\n")
-    return 64
+    """Runs the command line, or says what brings it."""
+    try:
+        from azlatch.cli.app import run
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("click", "rich"):
+            raise
+        sys.stderr.write("azlatch: the command line needs click and rich: pip install 'azlatch[cli]'\n")
+        return 64
+    return run()

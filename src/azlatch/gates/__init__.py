@@ -17,7 +17,7 @@ Every gate has `newest` and `history()`, the order in which it accepted.
 from __future__ import annotations
 
 from azlatch.gates.condition import check_rowcount, fence_assignment, fence_condition
-from azlatch.gates.fence import Acceptance, FenceSource, HasFence
+from azlatch.gates.fence import Acceptance, FenceSource, HasFence, fence_of
 from azlatch.gates.file import FileGate, GuardedFile, Passage
 from azlatch.gates.memory import MemoryGate
 from azlatch.gates.sql import GateCursor, SqliteGate
@@ -35,4 +35,5 @@ __all__ = [
     "check_rowcount",
     "fence_assignment",
     "fence_condition",
+    "fence_of",
 ]

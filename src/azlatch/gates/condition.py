@@ -10,6 +10,8 @@ conditions are these, and they are yours to keep:
 
 * The column is a 64-bit integer (BIGINT): fences pass 2**31 at once.
 * Every write of the row, by whomever, has both parts: it sets the fence and carries the condition.
+* What is bound is `fence_of(hold)`, which refuses a hold without a fence before the statement runs. Its bare
+  `hold.fence` is None then, and a row with a NULL fence would take it.
 * A row with a NULL fence accepts any: nothing is known of it. DELETE forgets the fence with the row; where
   rows come back, mark them deleted instead.
 * Isolation READ COMMITTED or stricter on PostgreSQL, MySQL and SQL Server: there an UPDATE that waited for

@@ -10,6 +10,9 @@ from azlatch.errors import FenceRejected, UsageError
 #: The most that a signed 64-bit column holds; every fence of every store is far below.
 MAX_FENCE = 2**63 - 1
 
+#: The longest wait, about 24 days: SQLite takes milliseconds in 32 bits, and makes 0 of what is longer.
+MAX_TIMEOUT_S = 2_147_483
+
 _NOTHING = object()
 
 
@@ -82,15 +85,15 @@ def check_timeout(timeout: float) -> float:
     """The bound of a wait, in seconds.
 
     Raises:
-        UsageError: not a finite number from 0 on.
+        UsageError: not a number from 0 to MAX_TIMEOUT_S.
     """
     if (
         isinstance(timeout, bool)
         or not isinstance(timeout, int | float)
         or not math.isfinite(timeout)
-        or timeout < 0
+        or not 0 <= timeout <= MAX_TIMEOUT_S
     ):
-        raise UsageError(f"timeout={timeout!r} is no bound: give seconds, from 0 on")
+        raise UsageError(f"timeout={timeout!r} is no bound: give seconds, from 0 to {MAX_TIMEOUT_S:,}")
     return float(timeout)
 
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from azlatch.errors import BackendUnavailable, OutcomeUnknown, UsageError
 from azlatch.gates.fence import Acceptance, FenceSource, check_fence, check_timeout, fence_of
-from azlatch.gates.folder import Folder, translated
+from azlatch.gates.folder import Folder, sync, translated
 from azlatch.gates.ledger import MAX_BYTES, Ledger, decode
 
 #: What the locked file says once there is a ledger.
@@ -120,7 +120,7 @@ class FileGate:
                     raise
                 with translated(self.path):
                     file.close()
-                    os.fsync(descriptor)
+                    sync(descriptor)
                 self._store(folder, lock, ledger)
                 folder.replace(fresh, self._name)
             finally:
@@ -194,12 +194,12 @@ class FileGate:
             with translated(f"{self.path}.fence"), open(descriptor, "wb", closefd=False) as file:
                 file.write(ledger.encode())
                 file.flush()
-                os.fsync(descriptor)
+                sync(descriptor)
             folder.replace(fresh, f"{self._name}.fence")
             with translated(f"{self.path}.gate"):
                 if os.fstat(lock).st_size == 0:
                     os.write(lock, _MARK)
-                    os.fsync(lock)
+                    sync(lock)
         except OutcomeUnknown as error:
             raise BackendUnavailable(f"{self.path} was not written; its fence may count as accepted") from error
         finally:

@@ -32,6 +32,9 @@ _MISCONFIGURED = {
     errno.ENOSYS,
 }
 
+#: What a file system answers that has no such thing, as on a network; every other failure is one.
+_NO_FULL_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOTTY, errno.EOPNOTSUPP}
+
 
 class Folder:
     """An open folder. Names are looked up in it, so a folder that is renamed meanwhile stays the same one."""
@@ -122,7 +125,7 @@ class Folder:
             if not happened:
                 raise error_of(error, full) from error
         try:
-            os.fsync(self._descriptor)
+            sync(self._descriptor)
         except OSError as error:
             raise OutcomeUnknown(
                 f"{full} is replaced, but its folder not synced ({error.strerror}): a power loss may undo it"
@@ -181,6 +184,20 @@ class Folder:
 
     def _full(self, name: str) -> str:
         return os.path.join(self.path, name)
+
+
+def sync(descriptor: int) -> None:
+    """Returns once the file or folder is on the disk itself: macOS leaves fsync in the drive's own memory."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        try:
+            fcntl.fcntl(descriptor, full)
+        except OSError as error:
+            if error.errno not in _NO_FULL_SYNC:
+                raise
+        else:
+            return
+    os.fsync(descriptor)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from azlatch.errors import BackendUnavailable, UsageError
+from azlatch.errors import BackendUnavailable, FenceRejected, UsageError
 from azlatch.gates.fence import Acceptance, FenceSource, check_fence, check_history, check_timeout, fence_of
 
 T = TypeVar("T")
@@ -37,6 +37,7 @@ class MemoryGate(Generic[T]):
         self._timeout = check_timeout(timeout)
         self._lock = threading.RLock()
         self._inside = False
+        self._rejected = 0
         self._accepted: deque[Acceptance] = deque(maxlen=check_history(history))
 
     def write(self, fence: FenceSource, change: T | Callable[[T], T]) -> Acceptance:
@@ -55,7 +56,11 @@ class MemoryGate(Generic[T]):
                 raise UsageError(
                     f"the function writes to {_GATE} that it is inside of: return the value instead"
                 )
-            check_fence(offered, self.newest, _GATE)
+            try:
+                check_fence(offered, self.newest, _GATE)
+            except FenceRejected:
+                self._rejected += 1
+                raise
             self._inside = True
             try:
                 value = change(self._value) if callable(change) else change
@@ -83,6 +88,11 @@ class MemoryGate(Generic[T]):
     def accepted(self) -> tuple[int, ...]:
         """The fences of `history`, alone."""
         return tuple(acceptance.fence for acceptance in self.history())
+
+    @property
+    def rejected(self) -> int:
+        """How many writes were refused because a newer fence had been accepted."""
+        return self._rejected
 
     def history(self) -> tuple[Acceptance, ...]:
         """The newest acceptances, in the order in which they happened."""

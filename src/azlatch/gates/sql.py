@@ -7,6 +7,8 @@ What a failure leaves:
 * The body raises, or the process dies in it: nothing. SQLite rolls back the statements and the fence.
 * The commit fails: it is read back by a random number that was written along. It happened, or it did not;
   where even that cannot be told, OutcomeUnknown.
+* The power fails: a connection that the gate opened syncs every commit (``synchronous=FULL``). On one of yours
+  that is your setting; below FULL the newest acceptances may be forgotten, together with what they wrote.
 * A writer that is frozen inside (SIGSTOP) keeps the others out, each up to its timeout.
 """
 
@@ -31,6 +33,7 @@ from azlatch.errors import (
 )
 from azlatch.gates.condition import check_rowcount, fence_assignment, fence_condition
 from azlatch.gates.fence import Acceptance, FenceSource, check_history, check_timeout, fence_of
+from azlatch.gates.folder import translated
 from azlatch.gates.sqlite_write import SqliteWrite, plain_cursor
 
 __all__ = ["GateCursor", "SqliteGate", "check_rowcount", "fence_assignment", "fence_condition"]
@@ -74,8 +77,8 @@ class SqliteGate:
     Args:
         database: a path, or a connection; not the embedded latch store, whose loss must not take the gate too.
         resource: what is guarded, 1 to 1,024 characters; each has a fence of its own.
-        timeout: the most seconds for one wait for the database's lock; a write waits at most twice, to
-            enter and to commit. The connection's own busy timeout is back in place afterwards.
+        timeout: the most seconds for one wait for the database's lock; a write waits at most three
+            times, to open, to enter and to commit. A given connection gets its own busy timeout back.
         history: how many of the newest acceptances are kept.
     """
 
@@ -164,11 +167,20 @@ class SqliteGate:
         if isinstance(self._database, sqlite3.Connection):
             yield self._database
             return
+        with translated(self._database):
+            if not stat.S_ISREG(os.lstat(self._database).st_mode):
+                raise BackendMisconfigured(
+                    f"{self._database} is a link or no regular file: name the database itself"
+                )
         with self._translated():
             connection = sqlite3.connect(
-                f"file:{quote(self._database)}?mode=rw", uri=True, isolation_level=None
+                f"file:{quote(self._database)}?mode=rw", uri=True, isolation_level=None, timeout=self._timeout
             )
         try:
+            with self._translated():
+                # Some builds default to less in WAL mode; fullfsync is what a sync takes on macOS.
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA fullfsync = ON")
             yield connection
         finally:
             connection.close()
@@ -202,6 +214,10 @@ def _error_of(error: sqlite3.Error, database: str) -> LatchError:
     if code is None:  # raised by the module itself: closed, or used from another thread
         return UsageError(f"{database} cannot be used: {error}")
     primary, text = code & 0xFF, error.sqlite_errorname
+    if code == sqlite3.SQLITE_BUSY_SNAPSHOT:  # at once: no wait makes an old snapshot new
+        return BackendUnavailable(
+            f"{database} was written since your open transaction first read it ({text}): roll back, start again"
+        )
     if primary in _BUSY:
         return BackendUnavailable(f"{database} was kept locked by another process for the timeout ({text})")
     if primary in _DENIED:
@@ -212,22 +228,19 @@ def _error_of(error: sqlite3.Error, database: str) -> LatchError:
 
 
 def _create(path: str) -> None:
-    """Makes sure that the file is there, 0600 if it is new, and no link.
+    """Makes sure that the file is there, 0600 if it is new.
 
     A descriptor of the database itself is never closed here: that would drop the locks that SQLite holds for
     other connections of this process (https://www.sqlite.org/howtocorrupt.html, 2.2). So an empty file is
     made elsewhere, and linked into place.
     """
-    try:
-        if not os.path.lexists(path):
-            descriptor, empty = tempfile.mkstemp(prefix=".azlatch-", dir=os.path.dirname(path))
-            os.close(descriptor)
-            try:
-                with contextlib.suppress(FileExistsError):
-                    os.link(empty, path)
-            finally:
-                os.unlink(empty)
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise BackendMisconfigured(f"{path} is a link or no regular file: name the database itself")
-    except OSError as error:
-        raise BackendDenied(f"cannot create the database {path}: {error.strerror}") from error
+    if os.path.lexists(path):
+        return
+    with translated(path):
+        descriptor, empty = tempfile.mkstemp(prefix=".azlatch-", dir=os.path.dirname(path))
+        os.close(descriptor)
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.link(empty, path)
+        finally:
+            os.unlink(empty)

@@ -31,7 +31,7 @@ def connect(
     backend: Backend | None = None,
     instance: Instance | None = None,
     fence: bool = True,
-    audit: Sink | None = None,
+    audit: Sink | str | os.PathLike[str] | None = None,
     create: bool = False,
 ) -> Latches:
     """Latches in the store that the URL names. Does no I/O; the first use, or `with`, does.
@@ -43,7 +43,8 @@ def connect(
         backend: a store instead of a URL.
         instance: how this process is named to others; by default its host, pid and platform role.
         fence: whether holds carry a fencing token; without one, gates refuse them.
-        audit: called with every `azlatch.audit.events.Event`.
+        audit: where events go: a path of a log file, or a callable that takes every
+            `azlatch.audit.events.Event`. By default the file that ``AZLATCH_AUDIT`` names, if it is set.
         create: whether a container, database or table that is missing is created; the embedded store is.
 
     Raises:
@@ -58,7 +59,7 @@ def connection_of(
     *,
     instance: Instance | None = None,
     fence: bool = True,
-    audit: Sink | None = None,
+    audit: Sink | str | os.PathLike[str] | None = None,
     create: bool = False,
 ) -> Connection:
     """The connection behind either driver; see `connect`."""
@@ -66,9 +67,21 @@ def connection_of(
         raise UsageError("both url= and backend= are given: leave one out")
     if backend is None:
         backend = backend_of(url if url is not None else default_url(dict(os.environ)))
-    connection = Connection(backend, REAL, instance=instance, fence=fence, audit=audit, create=create)
+    sink = sink_of(audit if audit is not None else os.environ.get("AZLATCH_AUDIT"))
+    connection = Connection(backend, REAL, instance=instance, fence=fence, audit=sink, create=create)
     release_at_exit(connection)
     return connection
+
+
+def sink_of(audit: Sink | str | os.PathLike[str] | None) -> Sink | None:
+    """The sink that a path or a callable stands for."""
+    if audit is None or callable(audit):
+        return audit
+    from azlatch.audit.log import FileSink
+
+    if not isinstance(audit, (str, os.PathLike)) or not os.fspath(audit):
+        raise UsageError(f"audit is of type {type(audit).__name__}: give it a path or a callable")
+    return FileSink(audit)
 
 
 def backend_of(url: str) -> Backend:

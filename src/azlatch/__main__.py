@@ -1,0 +1,7 @@
+"""``python -m azlatch``."""
+
+import sys
+
+from azlatch.cli import main
+
+sys.exit(main())

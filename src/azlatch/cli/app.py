@@ -1,0 +1,155 @@
+"""The group of commands, what they share, and how errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+import azlatch
+from azlatch.errors import (
+    AcquireTimeout,
+    BackendError,
+    HeartUnavailable,
+    HoldLost,
+    LatchError,
+    OutcomeUnknown,
+    UsageError,
+)
+
+GOOD, VIOLATED, UNKNOWN, USAGE, UNUSABLE, SOFTWARE, CONTENDED, LOST = 0, 1, 3, 64, 69, 70, 75, 76
+
+#: The commands, in the order of the help; each is the function `command` of a module of its name.
+COMMANDS = {
+    "run": "Run a command while holding a latch.",
+    "gate": "Write a file or run a command only if the fence is not older.",
+    "list": "Who holds what.",
+    "inspect": "One latch, in full.",
+    "top": "Who holds what, live.",
+    "break": "End someone's hold, as an operator.",
+    "reap": "Find orphans, and free them.",
+    "purge": "Remove the records of unused names.",
+    "doctor": "Check the store.",
+    "stats": "What the audit log adds up to.",
+    "audit": "Check a history, or explain a moment of it.",
+    "prove": "Prove mutual exclusion with real processes and real faults.",
+}
+
+
+@dataclass
+class Options:
+    """What stands before the command."""
+
+    url: str | None
+    audit: str | None
+
+    @property
+    def audit_path(self) -> str:
+        """The audit log: --audit, AZLATCH_AUDIT, else in the user's state directory."""
+        from azlatch.runtime.connect import state_directory
+
+        environment = dict(os.environ)
+        return (
+            self.audit
+            or environment.get("AZLATCH_AUDIT")
+            or os.path.join(state_directory(environment), "audit.jsonl")
+        )
+
+    def connect(self, **options: Any) -> azlatch.Latches:
+        """Latches in the store that the user named."""
+        return azlatch.connect(self.url, audit=self.audit_path, **options)
+
+
+class _Group(click.Group):
+    """Loads a command when it is used, and not for the help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"azlatch.cli.{name}_command")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--url", metavar="URL", help="The store; by default AZLATCH_URL, else the embedded one.")
+@click.option(
+    "--audit", metavar="PATH", help="The audit log; by default AZLATCH_AUDIT, else in the state directory."
+)
+@click.version_option(azlatch.__version__, prog_name="azlatch")
+@click.pass_context
+def group(ctx: click.Context, url: str | None, audit: str | None) -> None:
+    """Safe concurrency: distributed latches with fencing tokens.
+
+    Exit codes: 0 good, 1 violated, 3 unknown or inconclusive, 64 usage, 69 the store cannot be used,
+    75 not acquired in time, 76 lost.
+    """
+    ctx.obj = Options(url, audit)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs a command line and returns its exit code; no traceback reaches the user."""
+    try:
+        result = group.main(arguments, prog_name="azlatch", standalone_mode=False)
+        return result if isinstance(result, int) else GOOD
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except LatchError as error:
+        say(f"azlatch: {error}")
+        return exit_code(error)
+    except BrokenPipeError:
+        # Whoever read the output has gone; nothing more can be said there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return GOOD
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        say(f"azlatch: {type(error).__name__}: {error}; please report this")
+        return SOFTWARE
+
+
+def exit_code(error: LatchError) -> int:
+    """The documented exit code of an error."""
+    for kind, code in (
+        (UsageError, USAGE),
+        (AcquireTimeout, CONTENDED),
+        (HoldLost, LOST),
+        (BackendError, UNUSABLE),
+        (HeartUnavailable, UNUSABLE),
+        (OutcomeUnknown, UNKNOWN),
+    ):
+        if isinstance(error, kind):
+            return code
+    return VIOLATED
+
+
+def say(text: str) -> None:
+    """A message for a person, on stderr, with whatever a terminal might obey escaped."""
+    click.echo(escape(text), err=True)
+
+
+def escape(text: object) -> str:
+    """Text from outside for a terminal: control characters and bidirectional overrides are shown, not obeyed."""
+    shown = []
+    for character in str(text):
+        code = ord(character)
+        unsafe = code < 0x20 or 0x7F <= code < 0xA0 or 0x200B <= code <= 0x200F or 0x202A <= code <= 0x202E
+        unsafe = unsafe or 0x2060 <= code <= 0x206F or 0xD800 <= code <= 0xDFFF or code == 0xFEFF
+        shown.append(f"\\u{code:04x}" if unsafe and character != "\n" else character)
+    return "".join(shown)

@@ -1,0 +1,104 @@
+"""`azlatch prove`: mutual exclusion, proved with real processes and real faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import click
+
+from azlatch.cli.app import GOOD, UNKNOWN, VIOLATED, Options, escape, say
+from azlatch.cli.show import echo, json_line, table
+from azlatch.proof.run import Plan, Result, run
+
+
+@click.command("prove")
+@click.option("--instances", type=int, default=16, show_default=True, help="Processes at a time.")
+@click.option("--names", type=int, default=8, show_default=True, help="Guarded values.")
+@click.option("--seconds", type=float, default=20.0, show_default=True, help="How long.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all choices.")
+@click.option("--unprotected", is_flag=True, help="The same work without a latch.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for standard output.")
+@click.option("--html", "html_file", metavar="FILE", help="Write the result as a page with a timeline.")
+@click.option("--keep", metavar="FOLDER", help="Keep the values, the audit log and what the instances said.")
+@click.option("--mutant", default="", hidden=True, help="Break a rule of the engine on purpose.")
+@click.pass_obj
+def command(
+    options: Options,
+    instances: int,
+    names: int,
+    seconds: float,
+    seed: int,
+    unprotected: bool,
+    json_file: str | None,
+    html_file: str | None,
+    keep: str | None,
+    mutant: str,
+) -> int:
+    """Start processes that change guarded values, kill some, stop some past their ttl, and judge.
+
+    Without --url an embedded store of its own is used. Exit 0 pass, 1 fail, 3 inconclusive.
+    """
+    folder = keep or tempfile.mkdtemp(prefix="azlatch-prove-")
+    os.makedirs(folder, 0o700, exist_ok=True)
+    try:
+        url = options.url or f"sqlite:///{os.path.join(os.path.abspath(folder), 'latches.db')}"
+        plan = Plan(url, os.path.abspath(folder), instances, names, seconds, seed, not unprotected, mutant)
+        result = run(plan, _Progress())
+        if json_file is not None:
+            _write(json_file, json.dumps(result.to_dict(), indent=2) + "\n")
+        if html_file is not None:
+            from azlatch.proof.report import page
+
+            _write(html_file, page(result))
+            say(f"azlatch: the report is {os.path.abspath(html_file)}")
+    finally:
+        if keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    if json_file != "-":
+        echo(summary(result))
+    return {"pass": GOOD, "fail": VIOLATED, "inconclusive": UNKNOWN}[result.outcome]
+
+
+def summary(result: Result) -> str:
+    """The result as a table and a verdict."""
+    facts = result.to_dict()
+    rows = [[key, json_line(value)] for key, value in facts.items() if key not in ("verdict", "reasons")]
+    what = "latched" if result.plan.protected else "unprotected"
+    lines = [table(["WHAT", "VALUE"], rows), *(f"- {escape(reason)}" for reason in result.reasons)]
+    return "\n".join([*lines, f"verdict: {result.outcome} ({what})"])
+
+
+class _Progress:
+    """A bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self) -> None:
+        self._bar = sys.stderr.isatty()
+        self._next = 0.0
+
+    def __call__(self, share: float, result: Result) -> None:
+        now = time.monotonic()
+        if now < self._next and share < 1:
+            return
+        self._next = now + (0.2 if self._bar else 5.0)
+        text = f"{share:4.0%}  {result.kills} killed, {result.pauses} stopped"
+        if self._bar:
+            filled = int(share * 40)
+            sys.stderr.write(f"\r[{'#' * filled}{'.' * (40 - filled)}] {text}" + ("\n" if share >= 1 else ""))
+            self._next = float("inf") if share >= 1 else self._next
+        else:
+            sys.stderr.write(f"proving: {text}\n")
+            self._next = float("inf") if share >= 1 else self._next
+        sys.stderr.flush()
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,345 @@
+"""Runs a proof: starts the instances, does them harm, and judges what they left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal
+
+from azlatch.audit.events import Event
+from azlatch.audit.history import Verdict, check
+from azlatch.audit.log import Damage, read, rotated
+from azlatch.audit.statistics import Statistics
+from azlatch.errors import UsageError
+from azlatch.proof.values import Values, Write
+
+#: The ttl of the holds of a proof, seconds, and how long a stopped holder is kept stopped.
+TTL = 1.0
+STOPPED = 1.8
+#: How long an instance works between reading and writing, at most, seconds.
+THINK = 0.004
+#: With fewer takeovers a run of `LONG_ENOUGH` seconds has not shown what it should.
+LEAST_TAKEOVERS = 20
+LONG_ENOUGH = 15.0
+#: Faults per second over all instances.
+FAULT_RATE = 2.5
+#: How long instances have to end after their time is over, seconds.
+_PATIENCE = 30.0
+
+Outcome = Literal["pass", "fail", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to prove, and where."""
+
+    url: str
+    folder: str
+    instances: int = 16
+    names: int = 8
+    seconds: float = 20.0
+    seed: int = 0
+    protected: bool = True
+    mutant: str = ""
+
+    def __post_init__(self) -> None:
+        for name, value, most in (("instances", self.instances, 256), ("names", self.names, 10_000)):
+            if not 1 <= value <= most:
+                raise UsageError(f"{name} is {value}: give it 1 to {most:,}")
+        if not 1 <= self.seconds <= 86_400:
+            raise UsageError(f"seconds is {self.seconds:g}: give it 1 to 86,400")
+
+
+@dataclass
+class Fault:
+    """One fault that reached an instance between its reading and its writing."""
+
+    kind: str
+    name: str
+    fence: int | None
+    at: float
+
+
+@dataclass
+class Result:
+    """What a proof found; `to_dict` is its JSON."""
+
+    plan: Plan
+    outcome: Outcome = "inconclusive"
+    reasons: list[str] = field(default_factory=list)
+    attempted: int = 0
+    accepted: int = 0
+    final_value: int = 0
+    stale_writes_accepted: int = 0
+    stale_writes_rejected: int = 0
+    kills: int = 0
+    pauses: int = 0
+    takeover_s: list[float] = field(default_factory=list)
+    takeovers: int = 0
+    elapsed: float = 0.0
+    errors: int = 0
+    statistics: Statistics | None = None
+    history: Verdict | None = None
+    events: list[Event] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def lost_updates(self) -> int:
+        """Writes that were accepted and are not in the values."""
+        return self.accepted - self.final_value
+
+    def to_dict(self) -> dict[str, Any]:
+        history, total = self.history, self.statistics.total if self.statistics is not None else None
+        return {
+            "verdict": self.outcome,
+            "reasons": self.reasons,
+            "protected": self.plan.protected,
+            "instances": self.plan.instances,
+            "names": self.plan.names,
+            "seconds": self.plan.seconds,
+            "seed": self.plan.seed,
+            "attempted": self.attempted,
+            "accepted": self.accepted,
+            "final_value": self.final_value,
+            "lost_updates": self.lost_updates,
+            "overlaps": history.count("M1") if history is not None else None,
+            "fence_regressions": history.count("M2") if history is not None else None,
+            "stale_writes_accepted": self.stale_writes_accepted,
+            "stale_writes_rejected": self.stale_writes_rejected,
+            "kills": self.kills,
+            "pauses": self.pauses,
+            "takeovers": self.takeovers,
+            "takeover_s": {
+                "p50": round(statistics.median(self.takeover_s), 4) if self.takeover_s else None,
+                "max": round(max(self.takeover_s), 4) if self.takeover_s else None,
+            },
+            "wait_s": {
+                "p50": round(total.waits.quantile(0.5), 6) if total is not None else None,
+                "p99": round(total.waits.quantile(0.99), 6) if total is not None else None,
+            },
+            "ops_per_second": round(self.accepted / self.elapsed, 1) if self.elapsed else 0.0,
+            "contention": round(total.contention, 4) if total is not None else None,
+            "errors": self.errors,
+        }
+
+
+class _Instance:
+    """A worker process."""
+
+    def __init__(self, plan: Plan, number: int, seconds: float) -> None:
+        self.number = number
+        self.asked = False
+        self.stopped_until: float | None = None
+        self.done: dict[str, int] | None = None
+        task = {
+            "url": plan.url,
+            "audit": os.path.join(plan.folder, "audit.jsonl"),
+            "values": os.path.join(plan.folder, "values.db"),
+            "names": [f"value-{name}" for name in range(plan.names)],
+            "seconds": seconds,
+            "seed": f"{plan.seed}/{number}",
+            "instance": f"i{number}",
+            "protected": plan.protected,
+            "ttl": TTL,
+            "think": THINK,
+            "mutant": plan.mutant,
+        }
+        self.errors = open(os.path.join(plan.folder, f"stderr-{number}.txt"), "wb")  # noqa: SIM115 - closed in end()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "azlatch.proof.worker", json.dumps(task)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+        )
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def ask(self, fault: str) -> None:
+        """Asks for a fault; it comes when the instance is between reading and writing."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.write(fault.encode() + b"\n")
+            self.process.stdin.flush()
+            self.asked = True
+
+    def hear(self) -> dict[str, Any] | None:
+        """What it says, if it has said something."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], 0)[0]:
+            return None
+        line = self.process.stdout.readline()
+        if not line:
+            return None
+        said = json.loads(line)
+        return said if isinstance(said, dict) else None
+
+    def end(self) -> None:
+        """Ends the process, stopped or not, by its id."""
+        if self.alive:
+            self.process.kill()
+        self.process.wait(_PATIENCE)
+        self.errors.close()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def run(plan: Plan, progress: Callable[[float, Result], None] | None = None) -> Result:
+    """Runs the proof; `progress` is called several times a second with the share that is done."""
+    result = Result(plan)
+    rng = Random(plan.seed)
+    Values(os.path.join(plan.folder, "values.db")).close()
+    started = _now()
+    end = started + plan.seconds
+    instances = [_Instance(plan, number, plan.seconds) for number in range(plan.instances)]
+    every = [*instances]
+    next_fault = started + 1.0
+    try:
+        while _now() < end + _PATIENCE and any(each.alive for each in instances):
+            now = _now()
+            for each in instances:
+                _listen(each, result, now)
+            if now < end - 2 * STOPPED and now >= next_fault:
+                next_fault = now + 1 / FAULT_RATE
+                _harm(rng, instances)
+            for index, each in enumerate(instances):
+                if not each.alive and each.done is None and now < end - 1.0:
+                    # A supervisor would start another one in its place.
+                    instances[index] = _Instance(plan, len(every), end - now)
+                    every.append(instances[index])
+            if progress is not None:
+                progress(min((now - started) / plan.seconds, 1.0), result)
+            time.sleep(0.02)
+        for each in instances:
+            _listen(each, result, _now())
+    finally:
+        for each in every:
+            each.end()
+    result.elapsed = min(_now() - started, plan.seconds)
+    _judge(result, every)
+    return result
+
+
+def _harm(rng: Random, instances: list[_Instance]) -> None:
+    free = [each for each in instances if each.alive and not each.asked and each.done is None]
+    if free:
+        rng.choice(free).ask("kill" if rng.random() < 0.5 else "stop")
+
+
+def _listen(instance: _Instance, result: Result, now: float) -> None:
+    if instance.stopped_until is not None and now >= instance.stopped_until:
+        instance.process.send_signal(signal.SIGCONT)
+        instance.stopped_until, instance.asked = None, False
+    said = instance.hear()
+    if said is None:
+        return
+    if "done" in said:
+        instance.done = said["done"]
+        return
+    result.faults.append(Fault(said["fault"], said["name"], said["fence"], now))
+    if said["fault"] == "kill":
+        instance.process.kill()
+        instance.process.wait(_PATIENCE)
+        result.kills += 1
+    else:
+        # Its own SIGSTOP follows what it said at once.
+        instance.stopped_until = now + STOPPED
+        result.pauses += 1
+
+
+def _judge(result: Result, every: list[_Instance]) -> None:
+    plan = result.plan
+    values = Values(os.path.join(plan.folder, "values.db"))
+    journal = values.journal()
+    result.final_value = values.total()
+    values.close()
+    result.accepted = len(journal)
+    done = [each.done for each in every if each.done is not None]
+    result.attempted = max(sum(each["attempted"] for each in done), result.accepted)
+    result.errors = sum(each["errors"] for each in done)
+    result.stale_writes_accepted = _stale(journal)
+    if result.lost_updates:
+        result.reasons.append(f"{result.lost_updates} updates were lost")
+    if result.stale_writes_accepted:
+        result.reasons.append(f"{result.stale_writes_accepted} stale writes were accepted")
+    if plan.protected:
+        _judge_history(result)
+    else:
+        result.outcome = "fail" if result.lost_updates else "pass"
+
+
+def _judge_history(result: Result) -> None:
+    damage: list[Damage] = []
+    log = os.path.join(result.plan.folder, "audit.jsonl")
+    result.events = list(read(rotated(log), damage))
+    # The gates' order is taken from their journal, not from what the instances lived to say of it.
+    result.history = check(result.events, damage)
+    result.statistics = Statistics.of(result.events)
+    result.stale_writes_rejected = result.history.rejected
+    _measure_takeovers(result)
+    result.reasons.extend(f"{each.rule} {each.status}: {each.text}" for each in result.history.findings[:20])
+    failed = result.lost_updates or result.stale_writes_accepted or result.history.status == "fail"
+    if failed:
+        result.outcome = "fail"
+        return
+    if result.history.status == "unknown":
+        result.outcome = "inconclusive"
+    elif result.plan.seconds >= LONG_ENOUGH and (
+        result.takeovers < LEAST_TAKEOVERS or not result.stale_writes_rejected
+    ):
+        result.outcome = "inconclusive"
+        result.reasons.append(
+            f"{result.takeovers} takeovers and {result.stale_writes_rejected} refused stale writes are too few "
+            f"to prove anything: at least {LEAST_TAKEOVERS} and 1 are wanted"
+        )
+    elif result.accepted == 0:
+        result.outcome = "inconclusive"
+        result.reasons.append("nothing was written at all")
+    else:
+        result.outcome = "pass"
+
+
+def _stale(journal: list[Write]) -> int:
+    """Writes with an older fence than one that their gate had accepted before."""
+    newest: dict[str, int] = {}
+    stale = 0
+    for write in journal:
+        if write.fence is None:
+            continue
+        stale += write.fence < newest.get(write.name, 0)
+        newest[write.name] = max(write.fence, newest.get(write.name, 0))
+    return stale
+
+
+def _measure_takeovers(result: Result) -> None:
+    """From the end of the one who did not release to the grant of the next."""
+    died = {(fault.name, fault.fence): fault.at for fault in result.faults if fault.kind == "kill"}
+    until: dict[tuple[str, int | None], float] = {}
+    for event in result.events:
+        if event.kind == "lost":
+            until[event.name, event.fence] = float(event.facts.get("until", event.at))
+    for event in result.events:
+        if event.kind != "granted" or "takeover" not in event.facts:
+            continue
+        result.takeovers += 1
+        before = (event.name, event.facts.get("prev"))
+        ended = died.get(before, until.get(before))
+        if ended is not None:
+            result.takeover_s.append(max(event.at - ended, 0.0))
+
+
+def _now() -> float:
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

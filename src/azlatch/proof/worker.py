@@ -1,0 +1,127 @@
+"""One instance of a proof: reads a value, thinks, and writes it back, again and again.
+
+Started by `azlatch.proof.run` with a JSON description on its command line. Between reading and writing it
+asks its standard input whether a fault is due to it; then it says so on its standard output and waits there,
+to be stopped or killed by a real signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from random import Random
+from typing import Any
+
+import azlatch
+from azlatch.proof.values import Values
+from azlatch.runtime.latches import Hold, Latches
+
+#: How long a worker that is to be killed waits for it, seconds.
+_LAST_WAIT = 20.0
+
+
+class Worker:
+    """The work of one instance."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self._task = task
+        self._rng = Random(task["seed"])
+        self._values = Values(task["values"])
+        self._names: list[str] = task["names"]
+        self._ttl = float(task["ttl"])
+        self._end = time.clock_gettime(time.CLOCK_BOOTTIME) + float(task["seconds"])
+        self.counts = {"attempted": 0, "accepted": 0, "rejected": 0, "lost": 0, "errors": 0}
+
+    def run(self) -> None:
+        """Works until the time is over."""
+        if not self._task["protected"]:
+            while self._on():
+                self._unprotected()
+            return
+        with azlatch.connect(self._task["url"], audit=self._task["audit"]) as latches:
+            while self._on():
+                self._protected(latches)
+
+    def _on(self) -> bool:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) < self._end
+
+    def _unprotected(self) -> None:
+        name = self._rng.choice(self._names)
+        value = self._values.read(name)
+        self.counts["attempted"] += 1
+        self._think(name, None)
+        self._values.write_unguarded(name, value + 1, self._task["instance"])
+        self.counts["accepted"] += 1
+
+    def _protected(self, latches: Latches) -> None:
+        name = self._rng.choice(self._names)
+        with contextlib.suppress(azlatch.HoldLost):
+            try:
+                hold = latches.acquire(name, ttl=self._ttl, timeout=10)
+            except azlatch.AcquireTimeout:
+                return
+            except azlatch.BackendError as error:
+                self.counts["errors"] += 1
+                sys.stderr.write(f"{type(error).__name__}: {error}\n")
+                return
+            with hold:
+                self._change(latches, hold, name)
+
+    def _change(self, latches: Latches, hold: Hold, name: str) -> None:
+        value = self._values.read(name)
+        self.counts["attempted"] += 1
+        hold.ensure()
+        # The gap that no latch can close: whoever is stopped here writes when it wakes up.
+        self._think(name, hold)
+        recorder = latches._connection.recorder
+        assert hold.fence is not None
+        assert recorder is not None
+        try:
+            order = self._values.write_guarded(name, value + 1, hold.fence, self._task["instance"])
+        except azlatch.FenceRejected as refused:
+            self.counts["rejected"] += 1
+            recorder.emit("rejected", name=name, gate=name, fence=hold.fence, newest=refused.newest)
+            return
+        self.counts["accepted"] += 1
+        recorder.emit("accepted", name=name, gate=name, fence=hold.fence, order=order)
+
+    def _think(self, name: str, hold: Hold | None) -> None:
+        """The work between reading and writing, where a fault may be due."""
+        time.sleep(self._rng.uniform(0.0, float(self._task["think"])))
+        if not select.select([sys.stdin], [], [], 0)[0]:
+            return
+        fault = sys.stdin.readline().strip()
+        if not fault:
+            return
+        _say(fault=fault, name=name, fence=hold.fence if hold is not None else None)
+        if fault == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        else:
+            time.sleep(_LAST_WAIT)
+
+
+def _say(**facts: Any) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """The command line: one JSON object."""
+    task = json.loads(sys.argv[1])
+    with contextlib.ExitStack() as stack:
+        if task.get("mutant"):
+            from azlatch.testing.mutants import MUTANTS
+
+            stack.enter_context(MUTANTS[task["mutant"]].applied())
+        worker = Worker(task)
+        worker.run()
+        _say(done=worker.counts)
+
+
+if __name__ == "__main__":
+    main()
