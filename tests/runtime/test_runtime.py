@@ -186,7 +186,7 @@ def test_failed_releases_are_repeated(latches: azlatch.Latches, counted: Counted
 def test_failing_renewals_are_repeated(latches: azlatch.Latches, counted: Counted) -> None:
     """Failures and unknown outcomes of renewals cost nothing while one of them gets through in time."""
     counted.script["renew"] = [refused, lost_request, lost_reply]
-    hold = latches.acquire("a", ttl=1.0)
+    hold = latches.acquire("a", ttl=2.0)
     until(lambda: hold.machine.renewals >= 2)
     hold.ensure()
 
@@ -199,7 +199,7 @@ def test_the_heart_survives_everything(latches: azlatch.Latches, counted: Counte
         raise error
 
     counted.script["renew"] = [fail, fail]
-    hold = latches.acquire("a", ttl=1.0)
+    hold = latches.acquire("a", ttl=2.0)
     until(lambda: hold.machine.renewals >= 1)
     hold.ensure()
 
@@ -216,11 +216,11 @@ def test_one_hung_call_delays_no_other_hold(latches: azlatch.Latches, counted: C
     """With a renewal that hangs, that hold is lost and all others go on."""
     hung = threading.Event()
     try:
-        first = latches.acquire("hung", ttl=1.0)
+        first = latches.acquire("hung", ttl=2.0)
         counted.script["renew"] = [lambda call, *arguments: hung.wait(PATIENCE) and None]
         until(lambda: "renew" in counted.calls)
-        others = [latches.acquire(f"n{n}", ttl=1.0) for n in range(50)]
-        time.sleep(2.5)
+        others = [latches.acquire(f"n{n}", ttl=2.0) for n in range(50)]
+        time.sleep(4.0)
         for hold in others:
             hold.ensure()
         first.ensure()  # Another thread renewed it when its own call was overdue.
@@ -293,8 +293,8 @@ def test_renewal_ends_with_the_thread_inside(latches: azlatch.Latches) -> None:
 def test_threads_do_not_grow_with_holds(latches: azlatch.Latches) -> None:
     """A thousand holds are renewed by a handful of threads."""
     before = threading.active_count()
-    holds = [latches.acquire(f"n{n}", ttl=1.0) for n in range(1_000)]
-    time.sleep(1.5)
+    holds = [latches.acquire(f"n{n}", ttl=3.0) for n in range(1_000)]
+    time.sleep(4.0)
     for hold in holds:
         hold.ensure()
     assert threading.active_count() - before <= 8
@@ -347,8 +347,8 @@ def test_blocking_code_in_the_body_keeps_the_hold(store: MemoryStore) -> None:
 
     async def main() -> None:
         async with azlatch.aio.connect(backend=MemoryBackend(store)) as latches:
-            async with latches.hold("a", ttl=0.6) as hold:
-                time.sleep(3 * 0.6)
+            async with latches.hold("a", ttl=1.5) as hold:
+                time.sleep(3 * 1.5)
                 await hold.ensure()
                 assert hold.machine.renewals >= 3
 

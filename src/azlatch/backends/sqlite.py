@@ -46,6 +46,10 @@ _FORK_WAIT = 5.0
 
 _COLUMNS = ", ".join(Record._fields)
 _SELECT = f"SELECT {_COLUMNS} FROM latches WHERE name = ?"
+_SELECT_WITH_LINE = (
+    f"SELECT {_COLUMNS}, EXISTS (SELECT 1 FROM waiters WHERE name = ?1) FROM latches WHERE name = ?1"
+)
+_LINE = "SELECT ticket, member, called_at FROM waiters WHERE name = ? ORDER BY ticket LIMIT 1"
 _INSERT = f"INSERT INTO latches VALUES ({', '.join('?' * len(Record._fields))}, ?)"
 _UPDATE = (
     f"UPDATE latches SET {', '.join(f'{field} = ?' for field in Record._fields[1:])}, touched = ? "
@@ -100,6 +104,7 @@ class SqliteBackend:
                 self._liveness.stop(forget=True)
                 raise
             self._liveness.settled_in()
+            self._in_line: set[str] = set()
             self._wakes = Wakes(env, self._liveness, wake)
             self._db, self._identity, self._epoch = opened
             self._floor = self._epoch << 32
@@ -135,16 +140,36 @@ class SqliteBackend:
 
     def acquire(self, claim: Claim, until: float) -> Granted | Held:
         """One transaction: grant, or say who has it and take a place in line if the claim asks for one."""
+        if claim.queue and claim.name in self._in_line:
+            held = self._call_db(lambda db: self._still_held(db, claim), until)
+            if held is not None:
+                return held
         called: _Called = []
         reply = self._write(lambda db: self._acquire(db, claim, called), until)
         for member in called:
             self._wakes.send(member, claim.name)
-        if type(reply) is Granted and self._wakes.waits:
+        if type(reply) is Granted and self._in_line:
+            self._in_line.discard(claim.name)
             self._wakes.expect_no_more(claim.name)
         return reply
 
-    def _acquire(self, db: sqlite3.Connection, claim: Claim, called: _Called) -> Granted | Held:
+    def _still_held(self, db: sqlite3.Connection, claim: Claim) -> Held | None:
+        """A look of someone who has a place in line: reading blocks nobody, and is all that most looks need."""
         record = _read(db, claim.name)
+        if record is None or record.state == "free" or rules.is_own(record, claim.nonce):
+            return None
+        if rules.takeover(record, claim, self._evidence(record, claim.now)) is not None:
+            return None
+        line = db.execute("SELECT member, called_at FROM waiters WHERE name = ? ORDER BY ticket", (claim.name,))
+        places = line.fetchall()
+        mine = [called_at for member, called_at in places if member == self._liveness.member]
+        if not mine or mine[0] is not None:
+            return None
+        look = _LOOK_FIRST if places[0][0] == self._liveness.member else _LOOK_OTHERS
+        return Held(record.holder, record.triple, record.version, look)
+
+    def _acquire(self, db: sqlite3.Connection, claim: Claim, called: _Called) -> Granted | Held:
+        record, has_line = _read_with_line(db, claim.name)
         if record is not None and rules.is_own(record, claim.nonce):
             return Granted(_grant(record), None)
         taken: rules.Takeover | None = None
@@ -153,12 +178,17 @@ class SqliteBackend:
             if taken is None:
                 place = self._join(db, claim) if claim.queue else _LOOK_OTHERS
                 return Held(record.holder, record.triple, record.version, place)
-        first = self._first_in_line(db, claim.name, claim.now)
+        first = self._first_in_line(db, claim.name, claim.now) if has_line else None
         if first is not None and first != self._liveness.member:
             if self._call(db, claim.name, first, claim.now):
                 called.append(first)
             if claim.queue:
-                self._join(db, claim)
+                self._in_line.add(claim.name)
+                self._wakes.expect(claim.name)
+                db.execute(
+                    "INSERT OR IGNORE INTO waiters (name, member) VALUES (?, ?)",
+                    (claim.name, self._liveness.member),
+                )
             return Held(None, None, record.version if record is not None else 0, _CALL_GRACE)
         floor = self._floor
         if record is None:
@@ -193,13 +223,15 @@ class SqliteBackend:
         called: _Called = []
 
         def work(db: sqlite3.Connection) -> None:
-            record = _read(db, name)
+            record, has_line = _read_with_line(db, name)
             new = rules.released(record, nonce) if record is not None else None
             if record is not None and new is not None:
                 self._swap(db, record, new)
-                self._call_first(db, name, called)
+                if has_line:
+                    self._call_first(db, name, called)
 
-        self._write(work, until)
+        # A file that was replaced makes no difference here: what is freed in the old one nobody looks at.
+        self._call_db(work, until, write=True, check=False)
         for member in called:
             self._wakes.send(member, name)
 
@@ -217,6 +249,7 @@ class SqliteBackend:
     # -- the line ----------------------------------------------------------------------------------
 
     def leave(self, name: str, until: float) -> None:
+        self._in_line.discard(name)
         self._wakes.expect_no_more(name)
         called: _Called = []
 
@@ -236,16 +269,20 @@ class SqliteBackend:
         me = self._liveness.member
         # Before the commit: whoever sees the place may call at once.
         self._wakes.expect(claim.name)
-        db.execute("INSERT OR IGNORE INTO waiters (name, member) VALUES (?, ?)", (claim.name, me))
+        self._in_line.add(claim.name)
+        # Whoever was called and finds the name held again, by a takeover, can be called again.
+        db.execute(
+            "INSERT INTO waiters (name, member) VALUES (?, ?) "
+            "ON CONFLICT (name, member) DO UPDATE SET called_at = NULL WHERE called_at IS NOT NULL",
+            (claim.name, me),
+        )
         first = db.execute("SELECT member FROM waiters WHERE name = ? ORDER BY ticket LIMIT 1", (claim.name,))
         return _LOOK_FIRST if first.fetchone()[0] == me else _LOOK_OTHERS
 
     def _first_in_line(self, db: sqlite3.Connection, name: str, now: float) -> str | None:
         """Who may take the name when it is free; the dead and those who did not come are struck out."""
         while True:
-            row = db.execute(
-                "SELECT ticket, member, called_at FROM waiters WHERE name = ? ORDER BY ticket LIMIT 1", (name,)
-            ).fetchone()
+            row = db.execute(_LINE, (name,)).fetchone()
             if row is None:
                 return None
             ticket, member, called_at = row
@@ -393,7 +430,9 @@ class SqliteBackend:
         """Runs `work` in an immediate transaction of its own: all of it happens, or nothing."""
         return self._call_db(work, until, write=True)
 
-    def _call_db(self, work: Callable[[sqlite3.Connection], T], until: float, *, write: bool = False) -> T:
+    def _call_db(
+        self, work: Callable[[sqlite3.Connection], T], until: float, *, write: bool = False, check: bool = True
+    ) -> T:
         now = self.env.now()
         if not self._lock.acquire(timeout=max(until - now, 0.0)):
             raise BackendUnavailable(
@@ -402,7 +441,7 @@ class SqliteBackend:
         committing = False
         db = None
         try:
-            db = self._connection(until)
+            db = self._connection(until, check=check)
             if not write:
                 return sqlite_file.retry_busy(lambda: work(db), self.env, until, self.path)
             self._begin(db, until)
@@ -433,19 +472,20 @@ class SqliteBackend:
             db.close()
             self._db = None
 
-    def _connection(self, until: float) -> sqlite3.Connection:
+    def _connection(self, until: float, *, check: bool) -> sqlite3.Connection:
         if self._pid != self.env.pid():
             self._stranded = True
         if self._stranded:
             raise BackendMisconfigured(
                 f"this is a forked child and {self.path} was open in its parent: connect again in the child"
             )
-        try:
-            found = os.stat(self.path)
-        except OSError as error:
-            raise self._replaced() from error
-        if (found.st_dev, found.st_ino) != self._identity:
-            raise self._replaced()
+        if check or self._db is None:
+            try:
+                found = os.stat(self.path)
+            except OSError as error:
+                raise self._replaced() from error
+            if (found.st_dev, found.st_ino) != self._identity:
+                raise self._replaced()
         if self._db is None:
             self._db = sqlite_file.connect(self.path, self.env, until)
         return self._db
@@ -527,6 +567,12 @@ os.register_at_fork(
 def _read(db: sqlite3.Connection, name: str) -> Record | None:
     row = db.execute(_SELECT, (name,)).fetchone()
     return _record(row) if row is not None else None
+
+
+def _read_with_line(db: sqlite3.Connection, name: str) -> tuple[Record | None, bool]:
+    """The record, and whether anyone may be in line: always so where there is no record yet."""
+    row = db.execute(_SELECT_WITH_LINE, (name,)).fetchone()
+    return (_record(row[:-1]), bool(row[-1])) if row is not None else (None, True)
 
 
 def _record(row: tuple[object, ...]) -> Record:

@@ -35,8 +35,8 @@ def examine(backend: SqliteBackend, *, apply: bool) -> list[Check]:
     checks.append(_machine())
     checks.append(_clock(backend.env))
     free = shutil.disk_usage(os.path.dirname(path)).free
-    status = "ok" if free > _LEAST_FREE else "warn"
-    checks.append(Check("space", status, f"{free / 1e6:,.0f} MB free", "free some"))
+    enough = free > _LEAST_FREE
+    checks.append(Check("space", "ok" if enough else "warn", f"{free / 1e6:,.0f} MB free", "free some"))
     dead = backend.leftovers()
     checks.append(
         Check(

@@ -188,11 +188,19 @@ def _check_identity(db: sqlite3.Connection, path: str, env: Env, until: float) -
     """True for a store of ours, False for an empty database."""
 
     def look() -> tuple[int, int, int]:
-        return (
-            db.execute("PRAGMA application_id").fetchone()[0],
-            db.execute("PRAGMA user_version").fetchone()[0],
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0],
-        )
+        # In one transaction: someone else may be creating the store just now.
+        outer = db.in_transaction
+        if not outer:
+            db.execute("BEGIN")
+        try:
+            return (
+                db.execute("PRAGMA application_id").fetchone()[0],
+                db.execute("PRAGMA user_version").fetchone()[0],
+                db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0],
+            )
+        finally:
+            if not outer and db.in_transaction:
+                db.execute("ROLLBACK")
 
     application, version, objects = retry_busy(look, env, until, path)
     if application == APPLICATION_ID:

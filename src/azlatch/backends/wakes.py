@@ -36,11 +36,6 @@ class Wakes:
         self._started = False
         self._pipe = -1
 
-    @property
-    def waits(self) -> bool:
-        """Whether any wake-up is expected."""
-        return bool(self._names)
-
     def expect(self, name: str) -> None:
         """From now on a wake-up for the name is passed on. Without pipes, polling is left: no error."""
         with self._lock:

@@ -71,7 +71,8 @@ def _run(latches: Latches, hold: Hold, arguments: list[str], url: str | None, gr
     if url is not None:
         environment["AZLATCH_URL"] = url
     liveness = getattr(latches._connection.backend, "liveness_fileno", None)
-    inherited = [liveness()] if liveness is not None else []
+    # A duplicate shares the lock; the original is closed in the fork, before the command is there.
+    inherited = [os.dup(liveness())] if liveness is not None else []
     with _signals() as (wakeup, received):
         try:
             child = subprocess.Popen(
@@ -87,6 +88,9 @@ def _run(latches: Latches, hold: Hold, arguments: list[str], url: str | None, gr
         except OSError as error:
             say(f"azlatch: {arguments[0]}: {error.strerror}")
             return _NOT_RUNNABLE
+        finally:
+            for file in inherited:
+                os.close(file)
         with _terminal(child.pid):
             lost = _wait(child, hold, wakeup, received, grace)
     if lost:

@@ -6,7 +6,6 @@ whatever their characters, case and length: names are compared as they are, code
 
 from __future__ import annotations
 
-import hashlib
 import unicodedata
 
 from azlatch.errors import UsageError
@@ -55,6 +54,8 @@ def store_id(name: str, *, limit: int = 250) -> str:
     encoded = "".join(chr(byte) if byte in _PLAIN else f"_{byte:02x}" for byte in raw)
     if len(encoded) <= limit:
         return encoded
+    import hashlib  # only long names need it
+
     head = encoded[: limit - _DIGEST_CHARACTERS - 2]
     # An escape that was cut in the middle is dropped whole, so that "__" stays the only such mark.
     cut = head.rfind("_")

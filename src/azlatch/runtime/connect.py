@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from azlatch.core.instance import Instance, scales_out
 from azlatch.errors import UsageError
@@ -103,6 +102,8 @@ def backend_of(url: str) -> Backend:
 
 
 def _sqlite(url: str, rest: str) -> Backend:
+    from urllib.parse import unquote
+
     path = unquote(rest.removeprefix("///")) if rest.startswith("///") else ""
     if not path or "?" in rest or "#" in rest or "\0" in path:
         raise UsageError(

@@ -6,15 +6,12 @@ import atexit
 import functools
 import logging
 import os
-import socket
 import threading
 import time
 import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from azlatch.audit.events import Sink
-from azlatch.backends.machine import this_machine
 from azlatch.backends.protocol import Backend, Broken, Granted, Held
 from azlatch.core.acquisition import Acquisition, Orphan, Step, Try
 from azlatch.core.contention import ContentionWindow
@@ -29,6 +26,7 @@ from azlatch.runtime.recorder import Recorder
 from azlatch.runtime.room import Room
 
 if TYPE_CHECKING:
+    from azlatch.audit.events import Sink
     from azlatch.runtime.holding import Holding
 
 logger = logging.getLogger("azlatch")
@@ -111,6 +109,8 @@ class Connection:
             self.backend.open(env, self.room.wake, create=self._create, until=until)
             self.heart = Heart(env, self.backend)
             if self._audit is not None:
+                from azlatch.backends.machine import this_machine
+
                 boot = this_machine().boot
                 self.recorder = Recorder(env, self._audit, self.instance, boot, self.backend.kind)
             self.pid = pid
@@ -317,7 +317,7 @@ def this_instance(identity: str) -> Instance:
 
 
 def _host() -> str:
-    return (os.environ.get("COMPUTERNAME") or socket.gethostname())[:200]
+    return (os.environ.get("COMPUTERNAME") or os.uname().nodename)[:200]
 
 
 def _started() -> float:

@@ -7,7 +7,6 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
-from azlatch.audit.events import Event, Kind, Sink
 from azlatch.errors import (
     AcquireTimeout,
     BackendDenied,
@@ -18,6 +17,7 @@ from azlatch.errors import (
 )
 
 if TYPE_CHECKING:
+    from azlatch.audit.events import Kind, Sink
     from azlatch.backends.protocol import Granted
     from azlatch.core.acquisition import Acquisition
     from azlatch.core.env import Env
@@ -32,6 +32,10 @@ class Recorder:
     """Numbers the events of one instance without a gap, and hands them to a sink, in that order."""
 
     def __init__(self, env: Env, sink: Sink, instance: Instance, boot: str, store: str) -> None:
+        # Here, and not above: who has no audit does not pay for json.
+        from azlatch.audit.events import Event
+
+        self._event = Event
         self._env = env
         self._sink = sink
         self._instance = instance.id
@@ -45,7 +49,7 @@ class Recorder:
         """Never raises: what watches must not break what is watched."""
         try:
             with self._lock:
-                event = Event(
+                event = self._event(
                     kind,
                     next(self._sequence),
                     self._env.wall(),
