@@ -82,7 +82,7 @@ class _Progress:
 
     def __call__(self, share: float, result: Result) -> None:
         now = time.monotonic()
-        if now < self._next and share < 1:
+        if now < self._next and (share < 1 or self._next == float("inf")):
             return
         self._next = now + (0.2 if self._bar else 5.0)
         text = f"{share:4.0%}  {result.kills} killed, {result.pauses} stopped"

@@ -21,7 +21,7 @@ from azlatch.audit.history import Verdict, check
 from azlatch.audit.log import Damage, read, rotated
 from azlatch.audit.statistics import Statistics
 from azlatch.errors import UsageError
-from azlatch.proof.values import Values, Write
+from azlatch.proof.values import Accepted, Values
 
 #: The ttl of the holds of a proof, seconds, and how long a stopped holder is kept stopped.
 TTL = 1.0
@@ -266,7 +266,7 @@ def _judge(result: Result, every: list[_Instance]) -> None:
     journal = values.journal()
     result.final_value = values.total()
     values.close()
-    result.accepted = len(journal)
+    result.accepted = sum(each.value is not None for each in journal)
     done = [each.done for each in every if each.done is not None]
     result.attempted = max(sum(each["attempted"] for each in done), result.accepted)
     result.errors = sum(each["errors"] for each in done)
@@ -276,17 +276,17 @@ def _judge(result: Result, every: list[_Instance]) -> None:
     if result.stale_writes_accepted:
         result.reasons.append(f"{result.stale_writes_accepted} stale writes were accepted")
     if plan.protected:
-        _judge_history(result)
+        _judge_history(result, journal)
     else:
         result.outcome = "fail" if result.lost_updates else "pass"
 
 
-def _judge_history(result: Result) -> None:
+def _judge_history(result: Result, journal: list[Accepted]) -> None:
     damage: list[Damage] = []
     log = os.path.join(result.plan.folder, "audit.jsonl")
     result.events = list(read(rotated(log), damage))
-    # The gates' order is taken from their journal, not from what the instances lived to say of it.
-    result.history = check(result.events, damage)
+    # The gates' order comes from their journal, not from what the instances lived to say of it.
+    result.history = check([*result.events, *_passages(journal)], damage)
     result.statistics = Statistics.of(result.events)
     result.stale_writes_rejected = result.history.rejected
     _measure_takeovers(result)
@@ -312,15 +312,31 @@ def _judge_history(result: Result) -> None:
         result.outcome = "pass"
 
 
-def _stale(journal: list[Write]) -> int:
+def _passages(journal: list[Accepted]) -> list[Event]:
+    """The journal as a history's events, of one instance that is the gates themselves."""
+    return [
+        Event(
+            "accepted",
+            number,
+            0.0,
+            0.0,
+            "",
+            "gates",
+            {"gate": each.name, "order": each.order, "fence": each.fence},
+        )
+        for number, each in enumerate(journal, 1)
+    ]
+
+
+def _stale(journal: list[Accepted]) -> int:
     """Writes with an older fence than one that their gate had accepted before."""
     newest: dict[str, int] = {}
     stale = 0
-    for write in journal:
-        if write.fence is None:
+    for each in journal:
+        if each.fence is None:
             continue
-        stale += write.fence < newest.get(write.name, 0)
-        newest[write.name] = max(write.fence, newest.get(write.name, 0))
+        stale += each.fence < newest.get(each.name, 0) and each.value is not None
+        newest[each.name] = max(each.fence, newest.get(each.name, 0))
     return stale
 
 

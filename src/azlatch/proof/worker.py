@@ -73,22 +73,22 @@ class Worker:
                 self._change(latches, hold, name)
 
     def _change(self, latches: Latches, hold: Hold, name: str) -> None:
-        value = self._values.read(name)
-        self.counts["attempted"] += 1
-        hold.ensure()
-        # The gap that no latch can close: whoever is stopped here writes when it wakes up.
-        self._think(name, hold)
-        recorder = latches._connection.recorder
         assert hold.fence is not None
-        assert recorder is not None
+        who = self._task["instance"]
         try:
-            order = self._values.write_guarded(name, value + 1, hold.fence, self._task["instance"])
+            value = self._values.read_guarded(name, hold.fence, who)
+            self.counts["attempted"] += 1
+            hold.ensure()
+            # The gap that no latch can close: whoever is stopped here writes when it wakes up.
+            self._think(name, hold)
+            self._values.write_guarded(name, value + 1, hold.fence, who)
         except azlatch.FenceRejected as refused:
             self.counts["rejected"] += 1
+            recorder = latches._connection.recorder
+            assert recorder is not None
             recorder.emit("rejected", name=name, gate=name, fence=hold.fence, newest=refused.newest)
             return
         self.counts["accepted"] += 1
-        recorder.emit("accepted", name=name, gate=name, fence=hold.fence, order=order)
 
     def _think(self, name: str, hold: Hold | None) -> None:
         """The work between reading and writing, where a fault may be due."""
