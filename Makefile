@@ -24,9 +24,8 @@ $(READY): pyproject.toml constraints-dev.txt
 	@touch $@
 	@echo "Ready."
 
-demo: $(READY)  ## the main job on the embedded store: what is lost without a latch, and what is not with it
-	@test -f examples/demo.py || { echo "demo: examples/demo.py is missing"; exit 1; }
-	@$(BIN)/python examples/demo.py
+demo: $(READY)  ## the same work without a latch and with one, killed and stopped holders included
+	@$(BIN)/python -m azlatch.proof.demo
 
 test: $(READY)  ## all tests
 	@$(BIN)/python -m pytest

@@ -17,7 +17,8 @@ from azlatch.core.acquisition import Acquisition, Won
 from azlatch.core.hold import HoldMachine, State
 from azlatch.core.record import Record
 from azlatch.errors import BackendUnavailable
-from azlatch.gates import memory as gate
+from azlatch.gates import fence as gate_fence
+from azlatch.gates import sqlite_write
 from azlatch.runtime import calls, connection, holding
 from azlatch.testing import simulated_store
 
@@ -235,7 +236,12 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "same-epoch": Mutant("F3: a boot raises the epoch of fences", ((record, "next_epoch", _same_epoch),)),
     "no-fence-check": Mutant(
-        "F5: a gate refuses older fences", ((gate, "check_fence", lambda *anything: None),), stress="stops"
+        "F5: a gate refuses older fences",
+        (
+            (gate_fence, "admits", lambda offered, newest: True),
+            (sqlite_write, "fence_condition", lambda *anything: "(1 = 1)"),
+        ),
+        stress="stops",
     ),
     "break-keeps-nonce": Mutant(
         "B1: a break replaces the nonce",
