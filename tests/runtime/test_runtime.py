@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -298,6 +299,19 @@ def test_threads_do_not_grow_with_holds(latches: azlatch.Latches) -> None:
     for hold in holds:
         hold.ensure()
     assert threading.active_count() - before <= 8
+
+
+def test_a_dropped_connection_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Connections that are dropped without close() take their threads and files with them."""
+    azlatch.connect(f"sqlite:///{tmp_path}/x.db").acquire("a").release()
+    gc.collect()
+    before = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        azlatch.connect(f"sqlite:///{tmp_path}/x.db").acquire("a").release()
+    gc.collect()
+    until(lambda: threading.active_count() <= before[0])
+    assert len(os.listdir("/proc/self/fd")) <= before[1] + 2
+    assert len(list((tmp_path / "x.db-live").glob("*.live"))) <= 1
 
 
 def test_the_body_wins(latches: azlatch.Latches) -> None:

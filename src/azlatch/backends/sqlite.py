@@ -319,8 +319,10 @@ class SqliteBackend:
 
     def list(self, until: float) -> Iterator[View]:
         last = ""
+        # The bound is for each page: how long the caller takes between them is its own affair.
+        limit = until - self.env.now()
         while True:
-            page = self._call_db(functools.partial(self._page, last), until)
+            page = self._call_db(functools.partial(self._page, last), self.env.now() + limit)
             yield from page
             if len(page) < _PAGE:
                 return

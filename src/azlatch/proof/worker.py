@@ -21,6 +21,11 @@ import azlatch
 from azlatch.proof.values import Values
 from azlatch.runtime.latches import Hold, Latches
 
+#: The share of changes that take longer than the ttl, so that only renewals keep the hold ...
+_LONG = 0.01
+#: ... that are followed by a purge of unused names, and by a break of somebody's hold.
+_PURGE, _BREAK = 0.02, 0.02
+
 #: How long a worker that is to be killed waits for it, seconds.
 _LAST_WAIT = 20.0
 
@@ -46,6 +51,7 @@ class Worker:
         with azlatch.connect(self._task["url"], audit=self._task["audit"]) as latches:
             while self._on():
                 self._protected(latches)
+                self._operate(latches)
 
     def _on(self) -> bool:
         return time.clock_gettime(time.CLOCK_BOOTTIME) < self._end
@@ -72,6 +78,17 @@ class Worker:
             with hold:
                 self._change(latches, hold, name)
 
+    def _operate(self, latches: Latches) -> None:
+        """What operators do meanwhile."""
+        chance = self._rng.random()
+        try:
+            if chance < _BREAK:
+                latches.break_hold(self._rng.choice(self._names), reason="a proof")
+            elif chance < _BREAK + _PURGE:
+                latches.purge(older_than=0)
+        except (azlatch.BackendError, azlatch.UsageError):
+            self.counts["errors"] += 1
+
     def _change(self, latches: Latches, hold: Hold, name: str) -> None:
         assert hold.fence is not None
         who = self._task["instance"]
@@ -92,7 +109,10 @@ class Worker:
 
     def _think(self, name: str, hold: Hold | None) -> None:
         """The work between reading and writing, where a fault may be due."""
-        time.sleep(self._rng.uniform(0.0, float(self._task["think"])))
+        long = hold is not None and self._rng.random() < _LONG
+        time.sleep(
+            self._rng.uniform(1.2, 2.0) * self._ttl if long else self._rng.uniform(0.0, self._task["think"])
+        )
         if not select.select([sys.stdin], [], [], 0)[0]:
             return
         fault = sys.stdin.readline().strip()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from azlatch.core.instance import Instance, scales_out
 from azlatch.errors import UsageError
-from azlatch.runtime.connection import Connection, release_at_exit
+from azlatch.runtime.connection import Connection, tie_to_process
 from azlatch.runtime.env import REAL
 from azlatch.runtime.latches import Latches
 
@@ -68,7 +68,7 @@ def connection_of(
         backend = backend_of(url if url is not None else default_url(dict(os.environ)))
     sink = sink_of(audit if audit is not None else os.environ.get("AZLATCH_AUDIT"))
     connection = Connection(backend, REAL, instance=instance, fence=fence, audit=sink, create=create)
-    release_at_exit(connection)
+    tie_to_process(connection)
     return connection
 
 

@@ -71,6 +71,7 @@ class Connection:
         self._observations: OrderedDict[str, Observation] = OrderedDict()
         self._windows: OrderedDict[str, ContentionWindow] = OrderedDict()
         self.recorder: Recorder | None = None
+        self._finalizer: weakref.finalize[..., Connection] | None = None
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -108,6 +109,10 @@ class Connection:
             self.instance = self._given_instance or this_instance(env.nonce())
             self.backend.open(env, self.room.wake, create=self._create, until=until)
             self.heart = Heart(env, self.backend)
+            if self in _real:
+                # Not in virtual time: when the collector runs would be part of the schedule.
+                self._finalizer = weakref.finalize(self, _collected, self.heart, self.backend, env, pid)
+                self._finalizer.atexit = False
             if self._audit is not None:
                 from azlatch.backends.machine import this_machine
 
@@ -122,6 +127,8 @@ class Connection:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self.room = Room()
+        if self._finalizer is not None:
+            self._finalizer.detach()
         self.pid = 0
         self.recorder = None
         self.backend.forked()
@@ -133,6 +140,8 @@ class Connection:
         self._closed = True
         if not self.pid or self.pid != self.env.pid():
             return
+        if self._finalizer is not None:
+            self._finalizer.detach()
         for hold in self.heart.holds():
             self.end(hold)
         self._drain()
@@ -311,6 +320,13 @@ class Connection:
         return error
 
 
+def _collected(heart: Heart, backend: Backend, env: Env, pid: int) -> None:
+    """A connection that nobody refers to any more, nor any hold of it: its threads and files go too."""
+    if env.pid() == pid:
+        heart.stop()
+        backend.close()
+
+
 def this_instance(identity: str) -> Instance:
     """This process, as stores and audits name it."""
     return Instance(identity, _host(), os.getpid(), _started(), role_of(dict(os.environ)))
@@ -330,8 +346,8 @@ def _started() -> float:
 _real: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
-def release_at_exit(connection: Connection) -> None:
-    """What the connection still holds when the process ends is released then."""
+def tie_to_process(connection: Connection) -> None:
+    """What the connection holds when the process ends is released; dropped, it takes its threads along."""
     _real.add(connection)
 
 
