@@ -73,6 +73,7 @@ class SqliteBackend:
         self._given_machine = machine
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
+        self._cursor: sqlite3.Cursor | None = None
         self._pid = 0
         self._opened = False
         self._stranded = False
@@ -107,6 +108,7 @@ class SqliteBackend:
             self._in_line: set[str] = set()
             self._wakes = Wakes(env, self._liveness, wake)
             self._db, self._identity, self._epoch = opened
+            self._cursor = self._db.cursor()
             self._floor = self._epoch << 32
             self._pid = env.pid()
             self._opened = True
@@ -121,7 +123,7 @@ class SqliteBackend:
         self._opened = False
         self._wakes.stop()
         with self._lock:
-            db, self._db = self._db, None
+            db, self._db, self._cursor = self._db, None, None
         left = True
         if db is not None:
             try:
@@ -153,7 +155,7 @@ class SqliteBackend:
             self._wakes.expect_no_more(claim.name)
         return reply
 
-    def _still_held(self, db: sqlite3.Connection, claim: Claim) -> Held | None:
+    def _still_held(self, db: sqlite3.Cursor, claim: Claim) -> Held | None:
         """A look of someone who has a place in line: reading blocks nobody, and is all that most looks need."""
         record = _read(db, claim.name)
         if record is None or record.state == "free" or rules.is_own(record, claim.nonce):
@@ -168,7 +170,7 @@ class SqliteBackend:
         look = _LOOK_FIRST if places[0][0] == self._liveness.member else _LOOK_OTHERS
         return Held(record.holder, record.triple, record.version, look)
 
-    def _acquire(self, db: sqlite3.Connection, claim: Claim, called: _Called) -> Granted | Held:
+    def _acquire(self, db: sqlite3.Cursor, claim: Claim, called: _Called) -> Granted | Held:
         record, has_line = _read_with_line(db, claim.name)
         if record is not None and rules.is_own(record, claim.nonce):
             return Granted(_grant(record), None)
@@ -201,7 +203,7 @@ class SqliteBackend:
         return Granted(_grant(new), record.fence if record is not None else None, taken)
 
     def renew(self, grant: Grant, sent: float, until: float) -> Gone | None:
-        def work(db: sqlite3.Connection) -> Gone | None:
+        def work(db: sqlite3.Cursor) -> Gone | None:
             record = _read(db, grant.name)
             new = rules.renewed(record, grant.nonce, sent) if record is not None else None
             if record is None or new is None:
@@ -222,7 +224,7 @@ class SqliteBackend:
     def _free(self, name: str, nonce: str, until: float) -> None:
         called: _Called = []
 
-        def work(db: sqlite3.Connection) -> None:
+        def work(db: sqlite3.Cursor) -> None:
             record, has_line = _read_with_line(db, name)
             new = rules.released(record, nonce) if record is not None else None
             if record is not None and new is not None:
@@ -236,7 +238,7 @@ class SqliteBackend:
             self._wakes.send(member, name)
 
     def note(self, grant: Grant, text: str, until: float) -> Gone | None:
-        def work(db: sqlite3.Connection) -> Gone | None:
+        def work(db: sqlite3.Cursor) -> Gone | None:
             record = _read(db, grant.name)
             new = rules.noted(record, grant.nonce, text) if record is not None else None
             if record is None or new is None:
@@ -253,7 +255,7 @@ class SqliteBackend:
         self._wakes.expect_no_more(name)
         called: _Called = []
 
-        def work(db: sqlite3.Connection) -> None:
+        def work(db: sqlite3.Cursor) -> None:
             db.execute("DELETE FROM waiters WHERE name = ? AND member = ?", (name, self._liveness.member))
             record = _read(db, name)
             if record is None or record.state == "free":
@@ -264,7 +266,7 @@ class SqliteBackend:
         for member in called:
             self._wakes.send(member, name)
 
-    def _join(self, db: sqlite3.Connection, claim: Claim) -> float:
+    def _join(self, db: sqlite3.Cursor, claim: Claim) -> float:
         """Takes a place at the end, or keeps the one there is; returns in how many seconds to look again."""
         me = self._liveness.member
         # Before the commit: whoever sees the place may call at once.
@@ -279,7 +281,7 @@ class SqliteBackend:
         first = db.execute("SELECT member FROM waiters WHERE name = ? ORDER BY ticket LIMIT 1", (claim.name,))
         return _LOOK_FIRST if first.fetchone()[0] == me else _LOOK_OTHERS
 
-    def _first_in_line(self, db: sqlite3.Connection, name: str, now: float) -> str | None:
+    def _first_in_line(self, db: sqlite3.Cursor, name: str, now: float) -> str | None:
         """Who may take the name when it is free; the dead and those who did not come are struck out."""
         while True:
             row = db.execute(_LINE, (name,)).fetchone()
@@ -293,7 +295,7 @@ class SqliteBackend:
                 return str(member)
             db.execute("DELETE FROM waiters WHERE ticket = ?", (ticket,))
 
-    def _call(self, db: sqlite3.Connection, name: str, member: str, now: float) -> bool:
+    def _call(self, db: sqlite3.Cursor, name: str, member: str, now: float) -> bool:
         """Notes that it is this member's turn; False if it was called before."""
         return bool(
             db.execute(
@@ -302,7 +304,7 @@ class SqliteBackend:
             ).rowcount
         )
 
-    def _call_first(self, db: sqlite3.Connection, name: str, called: _Called) -> None:
+    def _call_first(self, db: sqlite3.Cursor, name: str, called: _Called) -> None:
         now = self.env.now()
         first = self._first_in_line(db, name, now)
         if first is not None and (self._call(db, name, first, now) or first == self._liveness.member):
@@ -311,7 +313,7 @@ class SqliteBackend:
     # -- operators ---------------------------------------------------------------------------------
 
     def read(self, name: str, until: float) -> View | None:
-        def work(db: sqlite3.Connection) -> View | None:
+        def work(db: sqlite3.Cursor) -> View | None:
             record = _read(db, name)
             return self._view(db, record) if record is not None else None
 
@@ -328,7 +330,7 @@ class SqliteBackend:
                 return
             last = page[-1].name
 
-    def _page(self, last: str, db: sqlite3.Connection) -> Sequence[View]:
+    def _page(self, last: str, db: sqlite3.Cursor) -> Sequence[View]:
         query = f"SELECT {_COLUMNS} FROM latches WHERE name > ? ORDER BY name LIMIT {_PAGE}"
         return [self._view(db, _record(row)) for row in db.execute(query, (last,)).fetchall()]
 
@@ -337,7 +339,7 @@ class SqliteBackend:
     ) -> Broken | None:
         called: _Called = []
 
-        def work(db: sqlite3.Connection) -> Broken | None:
+        def work(db: sqlite3.Cursor) -> Broken | None:
             record = _read(db, name)
             if record is None or record.state == "free":
                 return None
@@ -368,7 +370,7 @@ class SqliteBackend:
         """The floor rises with what goes, so that no fence comes twice (F1)."""
         before = self.env.wall() - older_than
 
-        def work(db: sqlite3.Connection) -> int:
+        def work(db: sqlite3.Cursor) -> int:
             where = "WHERE state = 'free' AND touched <= ? AND name NOT IN (SELECT name FROM waiters)"
             highest = db.execute(f"SELECT max(fence) FROM latches {where}", (before,)).fetchone()[0]
             if highest is None:
@@ -378,7 +380,7 @@ class SqliteBackend:
 
         return self._write(work, until)
 
-    def _view(self, db: sqlite3.Connection, record: Record) -> View:
+    def _view(self, db: sqlite3.Cursor, record: Record) -> View:
         evidence = self._evidence(record, self.env.now())
         waiters = db.execute("SELECT count(*) FROM waiters WHERE name = ?", (record.name,)).fetchone()[0]
         free = record.state == "free"
@@ -421,19 +423,19 @@ class SqliteBackend:
 
     # -- transactions ------------------------------------------------------------------------------
 
-    def _swap(self, db: sqlite3.Connection, old: Record | None, new: Record) -> None:
+    def _swap(self, db: sqlite3.Cursor, old: Record | None, new: Record) -> None:
         row = (*new[:12], _holder_text(new.holder), *new[13:], self.env.wall())
         if old is None:
             db.execute(_INSERT, row)
         elif db.execute(_UPDATE, (*row[1:], new.name, old.version)).rowcount != 1:
             raise AssertionError("a record changed inside an immediate transaction")
 
-    def _write(self, work: Callable[[sqlite3.Connection], T], until: float) -> T:
+    def _write(self, work: Callable[[sqlite3.Cursor], T], until: float) -> T:
         """Runs `work` in an immediate transaction of its own: all of it happens, or nothing."""
         return self._call_db(work, until, write=True)
 
     def _call_db(
-        self, work: Callable[[sqlite3.Connection], T], until: float, *, write: bool = False, check: bool = True
+        self, work: Callable[[sqlite3.Cursor], T], until: float, *, write: bool = False, check: bool = True
     ) -> T:
         now = self.env.now()
         if not self._lock.acquire(timeout=max(until - now, 0.0)):
@@ -444,12 +446,16 @@ class SqliteBackend:
         db = None
         try:
             db = self._connection(until, check=check)
+            # One cursor for all: making one for each statement costs more than the statement does.
+            cursor = self._cursor
+            if cursor is None:
+                cursor = self._cursor = db.cursor()
             if not write:
-                return sqlite_file.retry_busy(lambda: work(db), self.env, until, self.path)
-            self._begin(db, until)
-            result = work(db)
+                return sqlite_file.retry_busy(functools.partial(work, cursor), self.env, until, self.path)
+            self._begin(cursor, until)
+            result = work(cursor)
             committing = True
-            db.execute("COMMIT")
+            cursor.execute("COMMIT")
             return result
         except sqlite3.Error as error:
             raise sqlite_file.translate(error, self.path, committing=committing) from error
@@ -458,7 +464,7 @@ class SqliteBackend:
                 self._roll_back(db)
             self._lock.release()
 
-    def _begin(self, db: sqlite3.Connection, until: float) -> None:
+    def _begin(self, db: sqlite3.Cursor, until: float) -> None:
         try:
             db.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -472,7 +478,7 @@ class SqliteBackend:
         except sqlite3.Error:
             # A connection that cannot even roll back is of no more use; the next call opens a new one.
             db.close()
-            self._db = None
+            self._db = self._cursor = None
 
     def _connection(self, until: float, *, check: bool) -> sqlite3.Connection:
         if self._pid != self.env.pid():
@@ -504,7 +510,7 @@ class SqliteBackend:
         if not dead:
             return
 
-        def work(db: sqlite3.Connection) -> list[str]:
+        def work(db: sqlite3.Cursor) -> list[str]:
             used = {row[0] for row in db.execute("SELECT DISTINCT member FROM latches WHERE state != 'free'")}
             forgotten = [member for member in dead if member not in used]
             db.executemany("DELETE FROM waiters WHERE member = ?", [(member,) for member in forgotten])
@@ -519,7 +525,7 @@ class SqliteBackend:
         if self._lock.acquire(timeout=_FORK_WAIT):
             if self._db is not None:
                 self._db.close()
-                self._db = None
+                self._db = self._cursor = None
         else:
             self._stranded = True
 
@@ -537,7 +543,7 @@ class SqliteBackend:
         self._opened = False
         if self._db is not None:
             _never_closed.append(self._db)
-            self._db = None
+            self._db = self._cursor = None
         self._liveness.drop()
         self._wakes.drop()
 
@@ -566,12 +572,12 @@ os.register_at_fork(
 )
 
 
-def _read(db: sqlite3.Connection, name: str) -> Record | None:
+def _read(db: sqlite3.Cursor, name: str) -> Record | None:
     row = db.execute(_SELECT, (name,)).fetchone()
     return _record(row) if row is not None else None
 
 
-def _read_with_line(db: sqlite3.Connection, name: str) -> tuple[Record | None, bool]:
+def _read_with_line(db: sqlite3.Cursor, name: str) -> tuple[Record | None, bool]:
     """The record, and whether anyone may be in line: always so where there is no record yet."""
     row = db.execute(_SELECT_WITH_LINE, (name,)).fetchone()
     return (_record(row[:-1]), bool(row[-1])) if row is not None else (None, True)

@@ -13,7 +13,7 @@ from azlatch.backends.protocol import Broken, Granted, View
 from azlatch.core.acquisition import Acquisition, GiveBack, Pause, Try, Won
 from azlatch.core.hold import HoldMachine, State
 from azlatch.core.names import check_name
-from azlatch.core.terms import Terms, seconds, terms_of, timeout_of
+from azlatch.core.terms import Terms, seconds, timeout_of
 from azlatch.errors import BackendError, LatchError, OutcomeUnknown, UsageError
 from azlatch.runtime.calls import Calls
 from azlatch.runtime.connection import CALL_LIMIT, OPEN_LIMIT, Reply
@@ -231,13 +231,7 @@ class AsyncLatches:
             UsageError: a value that cannot work.
         """
         check_name(name)
-        terms = terms_of(
-            ttl=ttl,
-            limits=self._connection.backend.limits,
-            renew_every=renew_every,
-            max_hold=max_hold,
-            heartbeat=heartbeat,
-        )
+        terms = self._connection.terms(ttl, renew_every, max_hold, heartbeat)
         patience = timeout_of(timeout)
         hold = await self._acquire(name, terms, patience, one_shot=patience == 0)
         if isinstance(hold, AsyncHold):
@@ -261,13 +255,7 @@ class AsyncLatches:
             UsageError: a value that cannot work.
         """
         check_name(name)
-        terms = terms_of(
-            ttl=ttl,
-            limits=self._connection.backend.limits,
-            renew_every=renew_every,
-            max_hold=max_hold,
-            heartbeat=heartbeat,
-        )
+        terms = self._connection.terms(ttl, renew_every, max_hold, heartbeat)
         hold = await self._acquire(name, terms, 0.0, one_shot=True)
         return hold if isinstance(hold, AsyncHold) else None
 

@@ -19,7 +19,7 @@ from azlatch.core.env import Env
 from azlatch.core.hold import State
 from azlatch.core.instance import Instance, role_of
 from azlatch.core.record import Claim, Grant, Observation, observe
-from azlatch.core.terms import Terms
+from azlatch.core.terms import Terms, terms_of
 from azlatch.errors import BackendError, BackendUnavailable, LatchError, OutcomeUnknown, UsageError
 from azlatch.runtime.heart import Heart
 from azlatch.runtime.recorder import Recorder
@@ -39,6 +39,9 @@ CALL_LIMIT = 10.0
 CLOSE_LIMIT = 2.0
 #: Names whose last reading is remembered for R2; the least recently read one is forgotten first.
 MOST_OBSERVATIONS = 10_000
+
+#: Different ttls whose terms are remembered.
+MOST_TERMS = 100
 
 Reply = Granted | Held | BackendError | OutcomeUnknown
 
@@ -71,6 +74,7 @@ class Connection:
         self._observations: OrderedDict[str, Observation] = OrderedDict()
         self._windows: OrderedDict[str, ContentionWindow] = OrderedDict()
         self.recorder: Recorder | None = None
+        self._terms: dict[float, Terms] = {}
         self._finalizer: weakref.finalize[..., Connection] | None = None
 
     # -- life --------------------------------------------------------------------------------------
@@ -168,6 +172,23 @@ class Connection:
         self.backend.close()
         if self.recorder is not None:
             self.recorder.emit("close")
+
+    def terms(self, ttl: float, renew_every: float | None, max_hold: float | None, heartbeat: bool) -> Terms:
+        """The checked terms of a hold; those of a plain ttl are checked once.
+
+        Raises:
+            UsageError: a value that cannot work.
+        """
+        plain = heartbeat is True and renew_every is None and max_hold is None and type(ttl) in (int, float)
+        known = self._terms.get(ttl) if plain else None
+        if known is not None:
+            return known
+        terms = terms_of(
+            ttl=ttl, limits=self.backend.limits, renew_every=renew_every, max_hold=max_hold, heartbeat=heartbeat
+        )
+        if plain and len(self._terms) < MOST_TERMS:
+            self._terms[ttl] = terms
+        return terms
 
     # -- one try -----------------------------------------------------------------------------------
 

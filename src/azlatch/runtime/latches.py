@@ -11,7 +11,7 @@ from azlatch.backends.protocol import Broken, Granted, View
 from azlatch.core.acquisition import Acquisition, GiveBack, Pause, Try, Won
 from azlatch.core.hold import HoldMachine, State
 from azlatch.core.names import check_name
-from azlatch.core.terms import Terms, seconds, terms_of, timeout_of
+from azlatch.core.terms import Terms, seconds, timeout_of
 from azlatch.errors import AcquireTimeout, LatchError, UsageError
 from azlatch.runtime.connection import CALL_LIMIT
 from azlatch.runtime.holding import Holding
@@ -120,13 +120,7 @@ class Latches:
             UsageError: a value that cannot work.
         """
         check_name(name)
-        terms = terms_of(
-            ttl=ttl,
-            limits=self._connection.backend.limits,
-            renew_every=renew_every,
-            max_hold=max_hold,
-            heartbeat=heartbeat,
-        )
+        terms = self._connection.terms(ttl, renew_every, max_hold, heartbeat)
         patience = timeout_of(timeout)
         hold = self._acquire(name, terms, patience, one_shot=patience == 0)
         if isinstance(hold, Hold):
@@ -150,13 +144,7 @@ class Latches:
             UsageError: a value that cannot work.
         """
         check_name(name)
-        terms = terms_of(
-            ttl=ttl,
-            limits=self._connection.backend.limits,
-            renew_every=renew_every,
-            max_hold=max_hold,
-            heartbeat=heartbeat,
-        )
+        terms = self._connection.terms(ttl, renew_every, max_hold, heartbeat)
         hold = self._acquire(name, terms, 0.0, one_shot=True)
         return hold if isinstance(hold, Hold) else None
 
