@@ -1,1 +1,1 @@
-
+"""What drives the core: the connection, the heart, and the two drivers."""

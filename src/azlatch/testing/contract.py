@@ -484,7 +484,7 @@ class LatchContract:
             assert gone is not None
             assert isinstance(backend.acquire(self._claim("a"), self._soon()), Granted)
 
-    # -- helpers -----------------------------------------------------------------------------------
+    # -- what the tests are made of -------------------------------------------------------------------
 
     def _needs_operators(self) -> None:
         if not self.operators:

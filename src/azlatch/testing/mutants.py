@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from azlatch.core import acquisition, record, terms
@@ -21,12 +21,10 @@ from azlatch.gates import fence as gate_fence
 from azlatch.gates import sqlite_write
 from azlatch.runtime import calls, connection, holding
 from azlatch.testing import simulated_store
+from azlatch.testing.scenario import Stress
 
 if TYPE_CHECKING:
     from azlatch.testing.simulated_store import SimulatedStore
-
-
-Stress = Literal["late-replies", "clocks", "stops", "freezes", "lost-writes", "operators"]
 
 
 @dataclass(frozen=True)
