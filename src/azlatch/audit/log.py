@@ -90,7 +90,10 @@ class FileSink:
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            found = os.stat(self.path)
+            try:
+                found = os.stat(self.path)
+            except FileNotFoundError:
+                return  # another process has just moved it, and nobody has opened a new one yet
             if (found.st_dev, found.st_ino) == self._identity:
                 for number in range(self._keep - 1, 0, -1):
                     with contextlib.suppress(FileNotFoundError):

@@ -157,5 +157,5 @@ def _shown(url: object) -> str:
     """The scheme of a URL that was refused; the rest of it may carry a secret."""
     if not isinstance(url, str):
         return f"of type {type(url).__name__}"
-    scheme = url.split(":", 1)[0][:20]
-    return repr(f"{scheme}:...") if ":" in url else repr(scheme)
+    scheme, colon, _ = url.partition(":")
+    return repr(f"{scheme[:20]}:...") if colon and scheme.isalpha() else "without a scheme"
