@@ -197,7 +197,7 @@ def test_forked_child_holds_nothing(start, url: str) -> None:
         import warnings
         warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads
         latches = azlatch.connect(sys.argv[1])
-        with latches.hold("a", ttl=1) as hold:
+        with latches.hold("a", ttl=4) as hold:
             pid = os.fork()
             if pid == 0:
                 try:
@@ -211,7 +211,7 @@ def test_forked_child_holds_nothing(start, url: str) -> None:
                 say(contended=contended is None, other=other.remaining() > 0)
                 sys.exit(0)  # runs the exit handlers that the child inherited
             status = os.waitpid(pid, 0)[1]
-            time.sleep(2)
+            time.sleep(5)
             hold.ensure()
             say(status=status, parent=hold.remaining() > 0)
         """,

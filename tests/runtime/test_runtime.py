@@ -187,7 +187,7 @@ def test_failed_releases_are_repeated(latches: azlatch.Latches, counted: Counted
 def test_failing_renewals_are_repeated(latches: azlatch.Latches, counted: Counted) -> None:
     """Failures and unknown outcomes of renewals cost nothing while one of them gets through in time."""
     counted.script["renew"] = [refused, lost_request, lost_reply]
-    hold = latches.acquire("a", ttl=2.0)
+    hold = latches.acquire("a", ttl=6.0)
     until(lambda: hold.machine.renewals >= 2)
     hold.ensure()
 
@@ -200,9 +200,31 @@ def test_the_heart_survives_everything(latches: azlatch.Latches, counted: Counte
         raise error
 
     counted.script["renew"] = [fail, fail]
-    hold = latches.acquire("a", ttl=2.0)
+    hold = latches.acquire("a", ttl=5.0)
     until(lambda: hold.machine.renewals >= 1)
     hold.ensure()
+
+
+def test_a_fast_worker_is_not_overwritten(latches: azlatch.Latches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that ends before the clock thread has noted its next look: the worker's time stands."""
+    from azlatch.runtime.heart import Heart
+
+    real = Heart._push
+    late: list[float] = []
+
+    def slow(self: Heart, at: float | None, subject: Any, owner: Any) -> None:
+        if threading.current_thread().name != "azlatch-heart" or not hasattr(owner, "machine"):
+            real(self, at, subject, owner)
+            return
+        time.sleep(0.05)  # the worker, which has no reason to wait, is done by now
+        real(self, at, subject, owner)
+        late.append(owner.entry_at - owner.machine.next_look)
+
+    monkeypatch.setattr(Heart, "_push", slow)
+    hold = latches.acquire("a", ttl=2.0)
+    until(lambda: hold.machine.renewals >= 2)
+    assert late
+    assert all(difference == 0 for difference in late)
 
 
 def test_renewals_that_raise_for_a_ttl_lose_the_hold(latches: azlatch.Latches, counted: Counted) -> None:
@@ -217,11 +239,11 @@ def test_one_hung_call_delays_no_other_hold(latches: azlatch.Latches, counted: C
     """With a renewal that hangs, that hold is lost and all others go on."""
     hung = threading.Event()
     try:
-        first = latches.acquire("hung", ttl=2.0)
+        first = latches.acquire("hung", ttl=5.0)
         counted.script["renew"] = [lambda call, *arguments: hung.wait(PATIENCE) and None]
         until(lambda: "renew" in counted.calls)
-        others = [latches.acquire(f"n{n}", ttl=2.0) for n in range(50)]
-        time.sleep(4.0)
+        others = [latches.acquire(f"n{n}", ttl=5.0) for n in range(50)]
+        time.sleep(6.0)
         for hold in others:
             hold.ensure()
         first.ensure()  # Another thread renewed it when its own call was overdue.
@@ -294,8 +316,8 @@ def test_renewal_ends_with_the_thread_inside(latches: azlatch.Latches) -> None:
 def test_threads_do_not_grow_with_holds(latches: azlatch.Latches) -> None:
     """A thousand holds are renewed by a handful of threads."""
     before = threading.active_count()
-    holds = [latches.acquire(f"n{n}", ttl=3.0) for n in range(1_000)]
-    time.sleep(4.0)
+    holds = [latches.acquire(f"n{n}", ttl=6.0) for n in range(1_000)]
+    time.sleep(6.5)
     for hold in holds:
         hold.ensure()
     assert threading.active_count() - before <= 8
@@ -361,8 +383,8 @@ def test_blocking_code_in_the_body_keeps_the_hold(store: MemoryStore) -> None:
 
     async def main() -> None:
         async with azlatch.aio.connect(backend=MemoryBackend(store)) as latches:
-            async with latches.hold("a", ttl=1.5) as hold:
-                time.sleep(3 * 1.5)
+            async with latches.hold("a", ttl=2) as hold:
+                time.sleep(3 * 2)
                 await hold.ensure()
                 assert hold.machine.renewals >= 3
 

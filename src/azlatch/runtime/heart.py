@@ -102,7 +102,7 @@ class Heart:
 
     def watch(self, hold: Holding) -> None:
         """Looks after the hold from now on; it is referenced weakly."""
-        self._push(hold.machine.next_look, hold.reference, hold)
+        self._push(None, hold.reference, hold)
 
     def add_chore(self, what: str, run: Callable[[float], bool], give_up: float) -> None:
         """Repeats `run(until)` with growing pauses until it returns True or `give_up` has passed."""
@@ -138,8 +138,13 @@ class Heart:
 
     # -- the clock thread --------------------------------------------------------------------------
 
-    def _push(self, at: float, subject: weakref.ref[Holding] | Chore, owner: Holding | Chore) -> None:
+    def _push(self, at: float | None, subject: weakref.ref[Holding] | Chore, owner: Holding | Chore) -> None:
         with self._lock:
+            if not isinstance(owner, Chore):
+                # Read here and not before: of two threads that push, the later one must know what the
+                # earlier one's renewal changed, or its entry puts off the next look.
+                at = owner.machine.next_look
+            assert at is not None
             self._sequence += 1
             owner.entry_at = at
             heapq.heappush(self._entries, _Entry(at, self._sequence, subject))
@@ -201,7 +206,7 @@ class Heart:
 
     def watch_again(self, hold: Holding) -> None:
         if hold.machine.state is State.HELD:
-            self._push(hold.machine.next_look, hold.reference, hold)
+            self._push(None, hold.reference, hold)
 
     # -- on a worker -------------------------------------------------------------------------------
 

@@ -280,7 +280,7 @@ class LatchContract:
     def test_heartbeat_keeps_it(self) -> None:
         """A hold outlives its ttl many times over while it is renewed."""
         one, other = self.connect(), self.connect()
-        ttl = max(self.ttl, 2.0)
+        ttl = max(self.ttl, 3.0)
         hold = one.acquire("a", ttl=ttl)
         end = time.monotonic() + 2 * ttl
         while time.monotonic() < end:
@@ -382,7 +382,7 @@ class LatchContract:
         """A broken hold is lost with that reason, and the next grant has a higher fence (B1, B2)."""
         self._needs_operators()
         one, other = self.connect(), self.connect()
-        hold = one.acquire("a", ttl=max(self.ttl, 3.0))
+        hold = one.acquire("a", ttl=max(self.ttl, 5.0))
         broken = other.break_hold("a", reason="stuck", fence=hold.fence)
         assert broken.fence == hold.fence
         assert hold.wait_lost(PATIENCE)
@@ -402,7 +402,7 @@ class LatchContract:
         """`now` frees the name at once; the old holder learns of it, and its fence is older."""
         self._needs_operators()
         one, other = self.connect(), self.connect()
-        hold = one.acquire("a", ttl=max(self.ttl, 3.0))
+        hold = one.acquire("a", ttl=max(self.ttl, 5.0))
         other.break_hold("a", reason="stuck", now=True)
         newer = other.acquire("a", timeout=PATIENCE)
         assert newer.fence > hold.fence
