@@ -156,7 +156,7 @@ def test_hostile_texts_are_shown_not_obeyed(shell: Any, tmp_path: Path) -> None:
     outputs += [shell("stats").stdout, shell("audit", "check").stdout, shell.log.read_text()]
     for output in outputs:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", output)
-    assert escape("a\nb") == "a\nb"
+    assert escape("a\nb") == "a\\u000ab"
     from azlatch.proof.report import _text
 
     assert _text(HOSTILE) == "a\\u001b]0;owned\\u0007\\u202e&lt;script&gt;alert(1)&lt;/script&gt;"
@@ -201,6 +201,25 @@ def test_every_command_and_option_is_documented() -> None:
             options = [each for each in each.params if isinstance(each, click.Option) and not each.hidden]
             wanted.extend(max(option.opts, key=len) for option in options)
     assert [each for each in wanted if each not in text] == []
+    # And the other way round: what the page has exists.
+    known = {option for each in _commands(group, context) for param in each.params for option in param.opts}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) - known - {"--"} == set()
+    headings = re.findall(
+        r"azlatch ((?:gate|audit) )?([a-z]+)", "\n".join(re.findall("^## azlatch.*$", text, re.MULTILINE))
+    )
+    for parent, name in headings:
+        found = group.get_command(context, parent.strip() or name)
+        assert found is not None, name
+        assert not parent or name in found.commands
+
+
+def _commands(parent: Any, context: Any) -> list[Any]:
+    """A command and all below it."""
+    found = [parent]
+    if hasattr(parent, "list_commands"):
+        for name in parent.list_commands(context):
+            found += _commands(parent.get_command(context, name), context)
+    return found
 
 
 def test_broken_pipe_is_quiet(shell: Any) -> None:

@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,22 @@ KEYS = {
 }  # fmt: skip
 
 #: Mutants whose rule the embedded store and its gates exercise within seconds, on one machine. Of the others:
-#: lost or late replies, clocks of several machines, hidden pauses and time namespaces do not occur here, an
-#: epoch matters only over a restart, and whoever is killed here leaves its lock file, so no doubt arises.
-SHOWN = ["no-fence-check", "beat-not-raised", "missing-fence-is-zero"]
+#: - death-by-pid, missing-file-is-death, no-compare, delete-on-release are changes of the simulated store;
+#: - deadline-from-reply, late-grant, unknown-is-failure, unknown-is-success, absent-is-failure and
+#:   cancelled-call-forgotten need replies that are late or lost, and a call to SQLite is a local one;
+#: - no-margin, hidden-pause, any-clock need clocks of several machines, freezes, or time namespaces;
+#: - same-epoch needs a power loss; contenders-ttl needs ttls that differ;
+#: - forgets-observations is about those who try once; here everyone waits, and the boot's clock tells the age;
+#: - revived and upsert-renewal need a renewal in flight at the moment of the stop, which is a matter of luck;
+#: - break-keeps-nonce makes a break idle, and breaks no promise that this work could see.
+SHOWN = [
+    "no-fence-check",
+    "beat-not-raised",
+    "missing-fence-is-zero",
+    "deadline-unchecked",
+    "any-triple",
+    "break-frees-at-once",
+]
 
 
 def prove(*arguments: str, folder: Path) -> tuple[int, dict[str, Any], str]:
@@ -78,6 +93,59 @@ def test_plans_are_checked(values: dict[str, Any]) -> None:
         Plan("memory:", ".", **values)
 
 
+def test_a_short_run(tmp_path: Path) -> None:
+    """Eight instances for six seconds lose nothing; --keep keeps, and takes no folder that was used."""
+    arguments = ["--seconds", "6", "--instances", "8", "--keep", "kept"]
+    code, result, output = prove(*arguments, folder=tmp_path)
+    assert code in (0, 3), output
+    assert (result["lost_updates"], result["stale_writes_accepted"], result["crashes"]) == (0, 0, 0)
+    assert (tmp_path / "kept" / "audit.jsonl").exists()
+    command = [sys.executable, "-m", "azlatch", "prove", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert done.returncode == 64
+    assert "not empty" in done.stderr
+
+
+def test_instances_that_fail_are_no_pass(tmp_path: Path) -> None:
+    """Instances that end with an error break the run off: inconclusive, with their last words."""
+    code, result, output = prove("--seconds", "60", "--instances", "3", "--mutant", "nonsense", folder=tmp_path)
+    assert code == 3
+    assert result["crashes"] > 3
+    assert "nonsense" in output
+
+
+def test_a_killed_proof_leaves_nothing(tmp_path: Path) -> None:
+    """kill -9 of the proof ends its instances, stopped ones too."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only Linux has a parent death signal")
+    folder = tmp_path / "kept"
+    command = [sys.executable, "-m", "azlatch", "prove", "--instances", "4", "--keep", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as proof:
+        try:
+            until(
+                lambda: (folder / "audit.jsonl").exists() and "granted" in (folder / "audit.jsonl").read_text()
+            )
+            children = Path(f"/proc/{proof.pid}/task/{proof.pid}/children").read_text().split()
+        finally:
+            proof.kill()
+    assert children
+    until(lambda: not any(is_alive(child) for child in children))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true in time"
+        time.sleep(0.02)
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except OSError:
+        return False
+
+
 def test_too_little_is_inconclusive(tmp_path: Path) -> None:
     """A run in which too little happened proves nothing: exit 3, not 0."""
     code, result, _ = prove("--seconds", "15", "--instances", "1", folder=tmp_path)
@@ -99,6 +167,8 @@ def test_the_report_escapes_what_comes_from_outside() -> None:
     assert "<script" not in text
     assert "\x1b" not in text
     assert "&lt;script&gt;" in text
+    assert text.count("<svg") == 2
+    assert 'class="killed"' not in text, "it was released before its process was killed"
 
 
 def test_stale_writes_are_counted() -> None:

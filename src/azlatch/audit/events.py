@@ -19,7 +19,8 @@ lost         a hold ended without its release: name, nonce, fence, reason, until
              renewals, renewal_failures, slowest_renewal_s
 released     the same without a reason
 given-back   a grant that reached nobody and was released: name, nonce, fence
-broken       an operator broke a hold: name, fence, by, reason, now
+broken       an operator broke a hold: name, fence, by, reason, now, free_in (in how many seconds at the latest
+             the name is granted again: 0 without `now` where the holder was dead or its ttl had passed)
 accepted     a gate accepted a write: gate, order (its own count), fence
 rejected     a gate refused one: gate, fence, newest
 close        last event of an instance that ended cleanly
@@ -31,6 +32,7 @@ Readers ignore keys and kinds that they do not know.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -73,21 +75,31 @@ class Event(NamedTuple):
     def fence(self) -> int | None:
         """The fencing token, or None."""
         fence = self.facts.get("fence")
-        return fence if isinstance(fence, int) else None
+        return fence if isinstance(fence, int) and not isinstance(fence, bool) else None
+
+    def number(self, key: str) -> float:
+        """A fact that is a number; 0.0 where it is missing, or something else."""
+        value = self.facts.get(key)
+        return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
     def to_json(self) -> str:
         """One line, ASCII only: control characters and all else that a terminal might obey are escaped."""
-        facts = {key: _cut(value) for key, value in self.facts.items() if value is not None}
-        head = {
+        head: dict[str, Any] = {
             "v": VERSION,
             "kind": self.kind,
             "seq": self.seq,
             "wall": round(self.wall, 6),
             "at": round(self.at, 6),
+            "boot": self.boot,
+            "instance": self.instance,
         }
-        return json.dumps(
-            {**head, "boot": self.boot, "instance": self.instance, **facts}, separators=(",", ":")
-        )
+        facts = {
+            key: cut
+            for key, value in self.facts.items()
+            if key not in head and (cut := _cut(value)) is not None
+        }
+        # DEL is ASCII, and the only control character that JSON leaves as it is.
+        return json.dumps({**head, **facts}, separators=(",", ":")).replace("\x7f", "\\u007f")
 
     @classmethod
     def from_json(cls, line: str) -> Event:
@@ -96,12 +108,17 @@ class Event(NamedTuple):
         Raises:
             ValueError: it is not an event.
         """
-        found = json.loads(line)
+        try:
+            found = json.loads(line)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
         if not isinstance(found, dict):
             raise ValueError("not an object")
-        found.pop("v", None)
+        version = found.pop("v", VERSION)
+        if version != VERSION:
+            raise ValueError(f"version {str(version)[:20]} is not known")
         try:
-            return cls(
+            event = cls(
                 str(found.pop("kind")),
                 int(found.pop("seq")),
                 float(found.pop("wall")),
@@ -110,8 +127,11 @@ class Event(NamedTuple):
                 str(found.pop("instance")),
                 found,
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"an event without {error}") from error
+        if not math.isfinite(event.wall) or not math.isfinite(event.at):
+            raise ValueError("an event without a time")
+        return event
 
 
 class Sink(Protocol):
@@ -122,5 +142,5 @@ class Sink(Protocol):
 
 def _cut(value: Any) -> Any:
     if isinstance(value, float):
-        return round(value, 6)
+        return round(value, 6) if math.isfinite(value) else None
     return value[:MAX_TEXT] if isinstance(value, str) else value

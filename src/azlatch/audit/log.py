@@ -11,8 +11,10 @@ import contextlib
 import fcntl
 import logging
 import os
+import re
 import stat
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +25,9 @@ from azlatch.errors import UsageError
 logger = logging.getLogger("azlatch")
 events_logger = logging.getLogger("azlatch.audit")
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+# Readable too, for its last byte; and so that a pipe in its place blocks nobody.
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
 class FileSink:
@@ -43,47 +47,66 @@ class FileSink:
         self._lock = threading.Lock()
         self._file = -1
         self._identity = (0, 0)
-        self._pid = 0
+        self._rotation_failed = False
+        _sinks.add(self)
 
     def __call__(self, event: Event) -> None:
-        line = event.to_json().encode("ascii") + b"\n"
-        try:
-            with self._lock:
+        with self._lock:
+            try:
+                line = event.to_json().encode("ascii") + b"\n"
                 file = self._opened()
                 # One call, so that the line is whole among those of other processes.
                 if os.write(file, line) != len(line):
+                    # Opened again it gets a line end, so that this line alone is torn.
+                    self._drop()
                     raise OSError("the line was written in part")
+            except (OSError, TypeError, ValueError, RecursionError) as error:
+                self.dropped += 1
+                if self.dropped == 1:
+                    logger.warning("azlatch: the audit log %s cannot be written: %s", self.path, error)
+                return
+            try:
                 if os.fstat(file).st_size >= self._max_bytes:
                     self._rotate()
-        except OSError as error:
-            self.dropped += 1
-            if self.dropped == 1:
-                logger.warning("azlatch: the audit log %s cannot be written: %s", self.path, error)
+            except OSError as error:
+                # The line is there all the same; the file grows until a rotation succeeds.
+                if not self._rotation_failed:
+                    self._rotation_failed = True
+                    logger.warning("azlatch: the audit log %s cannot be rotated: %s", self.path, error)
 
     def close(self) -> None:
         """Closes the file; another event opens it again."""
         with self._lock:
             self._drop()
 
+    def _forked(self) -> None:
+        """In a forked child: the lock and the file may be in the hands of a thread that is not here."""
+        self._lock = threading.Lock()
+        self._file = -1
+
     def _opened(self) -> int:
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
-            self._file = -1
         if self._file >= 0:
             with contextlib.suppress(FileNotFoundError):
-                found = os.stat(self.path)
+                found = os.lstat(self.path)
                 if (found.st_dev, found.st_ino) == self._identity:
                     return self._file
             # Another process rotated it away.
             self._drop()
         os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
-        self._file = os.open(self.path, _FLAGS, 0o600)
-        opened = os.fstat(self._file)
-        if not stat.S_ISREG(opened.st_mode):
-            self._drop()
-            raise OSError("not a regular file")
+        file = os.open(self.path, _FLAGS, 0o600)
+        try:
+            opened = os.fstat(file)
+            if not stat.S_ISREG(opened.st_mode):
+                raise OSError("not a regular file")
+            if opened.st_size and os.pread(file, 1, opened.st_size - 1) != b"\n":
+                # A torn line, of a full disk or a power loss: what follows must not become a part of it.
+                os.write(file, b"\n")
+        except BaseException:
+            os.close(file)
+            raise
         self._identity = (opened.st_dev, opened.st_ino)
-        return self._file
+        self._file = file
+        return file
 
     def _rotate(self) -> None:
         """Moves the file aside; processes that race for it agree through a lock."""
@@ -91,7 +114,7 @@ class FileSink:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
-                found = os.stat(self.path)
+                found = os.lstat(self.path)
             except FileNotFoundError:
                 return  # another process has just moved it, and nobody has opened a new one yet
             if (found.st_dev, found.st_ino) == self._identity:
@@ -107,6 +130,17 @@ class FileSink:
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
+
+
+_sinks: weakref.WeakSet[FileSink] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for sink in list(_sinks):
+        sink._forked()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class LoggingSink:
@@ -142,7 +176,10 @@ class Damage(NamedTuple):
 def rotated(path: str | os.PathLike[str]) -> list[Path]:
     """The file and those that were rotated from it, oldest first."""
     present = Path(path)
-    old = [file for file in present.parent.glob(f"{present.name}.*") if file.suffix[1:].isdigit()]
+    names = os.listdir(present.parent) if present.parent.is_dir() else []
+    start = f"{present.name}."
+    numbered = [name for name in names if name.startswith(start) and _NUMBER.fullmatch(name[len(start) :])]
+    old = [present.parent / name for name in numbered]
     old.sort(key=lambda file: -int(file.suffix[1:]))
     return [*old, *([present] if present.exists() else [])]
 
@@ -150,12 +187,20 @@ def rotated(path: str | os.PathLike[str]) -> list[Path]:
 def read(paths: Iterable[str | os.PathLike[str]], damage: list[Damage]) -> Iterator[Event]:
     """The events of logs, in the order of their lines; what cannot be read is added to `damage`."""
     for path in paths:
-        with open(path, "rb") as file:
+        try:
+            file = open(path, "rb")  # noqa: SIM115 - closed below
+        except OSError as error:
+            # Rotated away, perhaps, since its name was looked up.
+            damage.append(Damage(str(path), 0, f"cannot be read: {error.strerror}"))
+            continue
+        with file:
             for number, raw in enumerate(file, 1):
-                if not raw.endswith(b"\n"):
-                    damage.append(Damage(str(path), number, "the last line is torn"))
+                if not raw.strip():
                     continue
                 try:
-                    yield Event.from_json(raw.decode("ascii"))
+                    event = Event.from_json(raw.decode("ascii"))
                 except ValueError as error:
-                    damage.append(Damage(str(path), number, f"not an event: {error}"))
+                    why = f"not an event: {error}" if raw.endswith(b"\n") else "the last line is torn"
+                    damage.append(Damage(str(path), number, why))
+                else:
+                    yield event

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class Histogram:
         seen = 0
         for bucket in sorted(self._buckets):
             seen += self._buckets[bucket]
-            if seen >= share * self.count:
+            if seen >= share * self.count * (1 - 1e-12):
                 return min(self._FIRST * self._GROWTH**bucket, self.maximum)
         return 0.0
 
@@ -86,6 +87,7 @@ class LatchStatistics:
     holds: Histogram = field(default_factory=Histogram)
     holders: Counter[str] = field(default_factory=Counter)
     open_since: dict[str, float] = field(default_factory=dict)
+    newest: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     @property
     def contention(self) -> float:
@@ -186,25 +188,38 @@ def _add(one: LatchStatistics, event: Event, who: str) -> None:
         one.attempts += 1
         # Who waited behind others of its process never asked: that is a miss as well.
         outcome = facts.get("outcome")
-        one.first_misses += bool(facts.get("misses")) or outcome in ("timeout", "contended")
-        one.waits.add(float(facts.get("wait_s", 0.0)))
-        one.slow += float(facts.get("slowest_s", 0.0)) > SLOW_CALL and not facts.get("failures")
-        one.outages += bool(facts.get("failures")) or outcome == "unavailable"
+        one.first_misses += event.number("misses") > 0 or outcome in ("timeout", "contended")
+        one.waits.add(event.number("wait_s"))
+        failed = event.number("failures") > 0 or outcome in ("unavailable", "throttled")
+        one.outages += failed
+        one.slow += event.number("slowest_s") > SLOW_CALL and not failed
         one.timeouts += outcome == "timeout"
         one.errors += outcome in _FAILED
     if event.kind == "granted":
         one.grants += 1
         one.holders[who] += 1
-        one.open_since[str(facts.get("nonce"))] = event.wall
+        _open(one, event)
     elif event.kind in ("released", "lost"):
         one.open_since.pop(str(facts.get("nonce")), None)
-        one.holds.add(float(facts.get("held_s", 0.0)))
-        one.renewals += int(facts.get("renewals", 0))
-        one.renewal_failures += int(facts.get("renewal_failures", 0))
-        one.slowest_renewal = max(one.slowest_renewal, float(facts.get("slowest_renewal_s", 0.0)))
+        one.holds.add(event.number("held_s"))
+        one.renewals += int(event.number("renewals"))
+        one.renewal_failures += int(event.number("renewal_failures"))
+        one.slowest_renewal = max(one.slowest_renewal, event.number("slowest_renewal_s"))
         if event.kind == "lost":
             one.losses[str(facts.get("reason"))] += 1
+    elif event.kind == "given-back":
+        one.open_since.pop(str(facts.get("nonce")), None)
     elif event.kind == "broken":
         one.breaks += 1
     elif event.kind == "rejected":
         one.rejected += 1
+
+
+def _open(one: LatchStatistics, event: Event) -> None:
+    """A name has one hold at a time: a newer grant ends what a holder that died has left open."""
+    nonce = str(event.facts.get("nonce"))
+    before, other = one.newest.get(event.name, (-math.inf, ""))
+    if event.wall >= before:
+        one.open_since.pop(other, None)
+        one.newest[event.name] = event.wall, nonce
+        one.open_since[nonce] = event.wall

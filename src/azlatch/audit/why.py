@@ -36,13 +36,8 @@ def why(events: Iterable[Event], name: str, at: float, *, window: float = WINDOW
         key=lambda event: event.wall,
     )
     found = [explanation for event in near if (explanation := _explain(event)) is not None]
-    holders = [event for event in near if event.kind == "granted"]
     if not found:
-        if holders:
-            last = holders[-1]
-            words = f"{name} was granted to {last.instance[:8]} with fence {last.fence}; nobody had to wait"
-            return [Explanation("held", words, tuple(holders))]
-        return [Explanation("nothing", f"no event of {name} is within {window:g} s of that time", ())]
+        return [_quiet(name, window, near)]
     order: tuple[What, ...] = (
         "race",
         "loss",
@@ -57,8 +52,21 @@ def why(events: Iterable[Event], name: str, at: float, *, window: float = WINDOW
     return sorted(found, key=lambda each: (order.index(each.what), abs(each.events[0].wall - at)))
 
 
+def _quiet(name: str, window: float, near: list[Event]) -> Explanation:
+    """What there is to say where nothing went wrong."""
+    holders = tuple(event for event in near if event.kind == "granted")
+    if holders:
+        last = holders[-1]
+        words = f"{name} was granted to {last.instance[:8]} with fence {last.fence}; nobody had to wait"
+        return Explanation("held", words, holders)
+    if near:
+        words = f"nothing is known to have gone wrong with {name} within {window:g} s of that time"
+        return Explanation("nothing", words, tuple(near))
+    return Explanation("nothing", f"no event of {name} is within {window:g} s of that time", ())
+
+
 def _touches(event: Event, at: float, window: float) -> bool:
-    began = event.wall - float(event.facts.get("wait_s") or event.facts.get("held_s") or 0.0)
+    began = event.wall - (event.number("wait_s") or event.number("held_s"))
     return began - window <= at <= event.wall + window
 
 
@@ -71,7 +79,7 @@ def _explain(event: Event) -> Explanation | None:
         )
         return Explanation("race", words, (event,))
     if event.kind == "lost":
-        held = float(facts.get("held_s", 0.0))
+        held = event.number("held_s")
         words = f"loss: instance {who} lost fence {event.fence} ({facts.get('reason')}) after {held:.3f} s"
         return Explanation("loss", words, (event,))
     if event.kind == "broken":
@@ -79,12 +87,13 @@ def _explain(event: Event) -> Explanation | None:
         return Explanation("break", words, (event,))
     if event.kind not in ("granted", "ended"):
         return None
-    wait, slowest = float(facts.get("wait_s", 0.0)), float(facts.get("slowest_s", 0.0))
+    wait, slowest, failures = event.number("wait_s"), event.number("slowest_s"), int(event.number("failures"))
     outcome = facts.get("outcome", "granted")
-    if facts.get("failures") or outcome in ("unavailable", "throttled"):
-        words = (
-            f"outage: {facts.get('failures', 0)} calls of instance {who} failed within {wait:.3f} s ({outcome})"
-        )
+    if failures or outcome in ("unavailable", "throttled"):
+        words = f"outage: {failures} calls of instance {who} failed within {wait:.3f} s ({outcome})"
+        return Explanation("outage", words, (event,))
+    if outcome in ("denied", "misconfigured", "error"):
+        words = f"outage: the store was of no use to instance {who} ({outcome})"
         return Explanation("outage", words, (event,))
     if slowest > SLOW_CALL:
         words = f"slow store: a call of instance {who} took {slowest:.3f} s ({outcome})"
@@ -93,7 +102,7 @@ def _explain(event: Event) -> Explanation | None:
         holder = facts.get("holder") or "someone else"
         words = f"timeout: instance {who} waited {wait:.3f} s in vain; held by {holder}"
         return Explanation("timeout", words, (event,))
-    if facts.get("misses") or outcome == "contended":
+    if event.number("misses") or outcome == "contended":
         words = f"contention: instance {who} found it held, and waited {wait:.3f} s ({outcome})"
         return Explanation("contention", words, (event,))
     return None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,21 @@ class Options:
         return azlatch.connect(self.url, audit=self.audit_path, **options)
 
 
+class Seconds(click.FloatRange):
+    """A finite number of seconds, from `least` to `most`."""
+
+    name = "seconds"
+
+    def __init__(self, least: float = 0.0, most: float | None = None) -> None:
+        super().__init__(least, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return number
+
+
 class _Group(click.Group):
     """Loads a command when it is used, and not for the help."""
 
@@ -107,16 +122,20 @@ def run(arguments: list[str] | None = None) -> int:
         return done.exit_code
     except click.Abort:
         return 130
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return USAGE
+    except click.ClickException as error:
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(error.ctx.get_usage(), err=True)
+        say(f"azlatch: {error.format_message()}")
         return USAGE
     except LatchError as error:
         say(f"azlatch: {error}")
         return exit_code(error)
-    except BrokenPipeError:
-        # Whoever read the output has gone; nothing more can be said there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return GOOD
+    except SystemExit as done:
+        # Whoever read the output has gone; click makes an exit of that.
+        return GOOD if isinstance(done.__context__, BrokenPipeError) else int(done.code or 0)
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - the last line of defence
@@ -145,11 +164,9 @@ def say(text: str) -> None:
 
 
 def escape(text: object) -> str:
-    """Text from outside for a terminal: control characters and bidirectional overrides are shown, not obeyed."""
-    shown = []
-    for character in str(text):
-        code = ord(character)
-        unsafe = code < 0x20 or 0x7F <= code < 0xA0 or 0x200B <= code <= 0x200F or 0x202A <= code <= 0x202E
-        unsafe = unsafe or 0x2060 <= code <= 0x206F or 0xD800 <= code <= 0xDFFF or code == 0xFEFF
-        shown.append(f"\\u{code:04x}" if unsafe and character != "\n" else character)
-    return "".join(shown)
+    """Text from outside as one line for a terminal: controls, overrides and line ends are shown, not obeyed."""
+    return "".join(each if each.isprintable() else _shown(ord(each)) for each in str(text))
+
+
+def _shown(code: int) -> str:
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 
 import click
 
-from azlatch.cli.app import GOOD, UNKNOWN, VIOLATED, Options, escape
-from azlatch.cli.show import echo, json_line
+from azlatch.cli.app import GOOD, UNKNOWN, VIOLATED, Options, Seconds, escape
+from azlatch.cli.show import echo, json_line, since
 from azlatch.cli.stats_command import paths_of
 from azlatch.errors import UsageError
 
@@ -20,9 +19,7 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("files", nargs=-1)
-@click.option(
-    "--max-skew", type=click.FloatRange(0), help="Seconds that wall clocks of machines differ by at most."
-)
+@click.option("--max-skew", type=Seconds(), help="Seconds that wall clocks of machines differ by at most.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_obj
 def check(options: Options, files: tuple[str, ...], max_skew: float | None, as_json: bool) -> int:
@@ -56,7 +53,7 @@ def check(options: Options, files: tuple[str, ...], max_skew: float | None, as_j
 @click.option(
     "--at", required=True, metavar="TIME", help="Seconds since 1970, or 2026-01-31T12:00:00 (local time)."
 )
-@click.option("--window", type=click.FloatRange(0), default=60.0, show_default=True, help="Seconds around it.")
+@click.option("--window", type=Seconds(), default=60.0, show_default=True, help="Seconds around it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.pass_obj
 def why(options: Options, name: str, files: tuple[str, ...], at: str, window: float, as_json: bool) -> int:
@@ -71,7 +68,7 @@ def why(options: Options, name: str, files: tuple[str, ...], at: str, window: fl
             events = [event.to_json() for event in each.events]
             echo(json_line({"what": each.what, "words": each.words, "events": events}))
         else:
-            when = time.strftime("%H:%M:%S", time.localtime(each.events[0].wall)) if each.events else "-"
+            when = since(each.events[0].wall, "%H:%M:%S") if each.events else "-"
             echo(escape(f"{when}  {each.words}"))
     return UNKNOWN if found[0].what == "nothing" or damage else GOOD
 
@@ -83,5 +80,5 @@ def _time_of(text: str) -> float:
         pass
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(f"--at {text!r} is no time: give seconds since 1970, or 2026-01-31T12:00:00") from None

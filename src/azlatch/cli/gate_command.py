@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 
 import click
 
-from azlatch.cli.app import VIOLATED, say
+from azlatch.cli.app import VIOLATED, Seconds, say
 from azlatch.errors import FenceRejected
 
 
@@ -22,13 +24,14 @@ def command() -> None:
 @click.option(
     "--timeout", type=float, default=10.0, show_default=True, help="Seconds to wait for another writer."
 )
-@click.option("--limit", type=float, help="Seconds that CMD may take.")
+@click.option("--limit", type=Seconds(), help="Seconds that CMD may take; then it is killed.")
 @click.argument("path", type=click.Path(dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD…]")
 def write(fence: int, timeout: float, limit: float | None, path: str, arguments: tuple[str, ...]) -> int:
     """Replace the file PATH by standard input, or run CMD, under the fence.
 
-    What was accepted is remembered beside PATH. Exit: 0 written, or the code of CMD; 1 an older fence.
+    What was accepted is remembered beside PATH. Exit: 0 written, or the code of CMD as `run` has it;
+    1 an older fence.
     """
     from azlatch.gates import FileGate
 
@@ -44,4 +47,10 @@ def write(fence: int, timeout: float, limit: float | None, path: str, arguments:
     except FileNotFoundError as missing:
         say(f"azlatch: {missing.filename}: not found")
         return 127
+    except subprocess.TimeoutExpired:
+        say(f"azlatch: {arguments[0]}: killed after {limit:g} s")
+        return 128 + signal.SIGKILL
+    except OSError as error:
+        say(f"azlatch: {arguments[0] if arguments else path}: {error.strerror}")
+        return 126
     return 0

@@ -8,12 +8,18 @@ import shutil
 import sys
 import tempfile
 import time
+from typing import IO
 
 import click
 
+import azlatch
 from azlatch.cli.app import GOOD, UNKNOWN, VIOLATED, Options, escape, say
 from azlatch.cli.show import echo, json_line, table
+from azlatch.errors import UsageError
 from azlatch.proof.run import Plan, Result, run
+
+#: Opened before the run, so that it is known to be writable.
+_FILE = click.File("w", encoding="utf-8", lazy=False)
 
 
 @click.command("prove")
@@ -22,8 +28,12 @@ from azlatch.proof.run import Plan, Result, run
 @click.option("--seconds", type=float, default=20.0, show_default=True, help="How long.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all choices.")
 @click.option("--unprotected", is_flag=True, help="The same work without a latch.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for standard output.")
-@click.option("--html", "html_file", metavar="FILE", help="Write the result as a page with a timeline.")
+@click.option(
+    "--json", "json_file", type=_FILE, metavar="FILE", help="Write the result as JSON; - for standard output."
+)
+@click.option(
+    "--html", "html_file", type=_FILE, metavar="FILE", help="Write the result as a page with a timeline."
+)
 @click.option("--keep", metavar="FOLDER", help="Keep the values, the audit log and what the instances said.")
 @click.option("--mutant", default="", hidden=True, help="Break a rule of the engine on purpose.")
 @click.pass_obj
@@ -34,8 +44,8 @@ def command(
     seconds: float,
     seed: int,
     unprotected: bool,
-    json_file: str | None,
-    html_file: str | None,
+    json_file: IO[str] | None,
+    html_file: IO[str] | None,
     keep: str | None,
     mutant: str,
 ) -> int:
@@ -43,23 +53,26 @@ def command(
 
     Without --url an embedded store of its own is used. Exit 0 pass, 1 fail, 3 inconclusive.
     """
-    folder = keep or tempfile.mkdtemp(prefix="azlatch-prove-")
-    os.makedirs(folder, 0o700, exist_ok=True)
+    folder = _empty_folder(keep) if keep else tempfile.mkdtemp(prefix="azlatch-prove-")
     try:
         url = options.url or f"sqlite:///{os.path.join(os.path.abspath(folder), 'latches.db')}"
         plan = Plan(url, os.path.abspath(folder), instances, names, seconds, seed, not unprotected, mutant)
+        if plan.protected:
+            # What cannot be used is said at once, and not by each instance.
+            with azlatch.connect(url, audit=os.path.join(folder, "audit.jsonl"), create=True):
+                pass
         result = run(plan, _Progress())
         if json_file is not None:
-            _write(json_file, json.dumps(result.to_dict(), indent=2) + "\n")
+            json_file.write(json.dumps(result.to_dict(), indent=2) + "\n")
         if html_file is not None:
             from azlatch.proof.report import page
 
-            _write(html_file, page(result))
-            say(f"azlatch: the report is {os.path.abspath(html_file)}")
+            html_file.write(page(result))
+            say(f"azlatch: the report is {html_file.name}")
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
-    if json_file != "-":
+    if json_file is not sys.stdout:
         echo(summary(result))
     return {"pass": GOOD, "fail": VIOLATED, "inconclusive": UNKNOWN}[result.outcome]
 
@@ -96,9 +109,13 @@ class _Progress:
         sys.stderr.flush()
 
 
-def _write(path: str, text: str) -> None:
-    if path == "-":
-        sys.stdout.write(text)
-        return
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+def _empty_folder(path: str) -> str:
+    """Makes the folder; what an earlier run left there would be judged as this one's."""
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+        left = os.listdir(path)
+    except OSError as error:
+        raise UsageError(f"--keep {path}: {error.strerror}") from None
+    if left:
+        raise UsageError(f"--keep {path} is not empty: name a new folder")
+    return path

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import click
 
-from azlatch.cli.app import Options, say
+from azlatch.cli.app import Options, Seconds, say
 
 
 @click.command("purge")
-@click.option(
-    "--older-than", type=click.FloatRange(0), required=True, metavar="S", help="Unused for so many seconds."
-)
+@click.option("--older-than", type=Seconds(), required=True, metavar="S", help="Unused for so many seconds.")
 @click.pass_obj
 def command(options: Options, older_than: float) -> None:
     """Remove the records of names that nobody used for S seconds. Their fences go on rising."""

@@ -7,7 +7,7 @@ import time
 import click
 
 from azlatch.backends.protocol import View
-from azlatch.cli.app import VIOLATED, Options
+from azlatch.cli.app import VIOLATED, Options, Seconds
 from azlatch.cli.show import as_dict, echo, json_line, table
 from azlatch.errors import UsageError
 from azlatch.runtime.latches import Latches
@@ -15,10 +15,8 @@ from azlatch.runtime.latches import Latches
 
 @click.command("reap")
 @click.option("--apply", is_flag=True, help="Free them; without it they are only listed.")
-@click.option(
-    "--max-age", type=click.FloatRange(0), help="Also holds older than so many seconds, alive or not."
-)
-@click.option("--every", type=click.FloatRange(0.1, 86_400), help="Repeat every so many seconds, until Ctrl-C.")
+@click.option("--max-age", type=Seconds(), help="Also holds older than so many seconds, alive or not.")
+@click.option("--every", type=Seconds(0.1, 86_400), help="Repeat every so many seconds, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.pass_obj
 def command(options: Options, apply: bool, max_age: float | None, every: float | None, as_json: bool) -> int:

@@ -36,7 +36,7 @@ def json_line(data: Any) -> str:
 
 def table(titles: list[str], rows: list[list[str]]) -> str:
     """Columns as wide as their widest cell; the last one is left as it is."""
-    cells = [titles, *[[escape(cell).replace("\n", "\\n") for cell in row] for row in rows]]
+    cells = [titles, *[[escape(cell) for cell in row] for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
@@ -62,8 +62,12 @@ def views_table(views: list[View]) -> str:
     return table(["NAME", "STATE", "HOLDER", "SINCE", "EXPIRES", "FENCE", "WAITERS", "NOTE"], rows)
 
 
-def since(wall: float | None) -> str:
-    return "-" if wall is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
+def since(wall: float | None, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """A time of day as the local clock shows it; what no clock shows, as it stands."""
+    try:
+        return "-" if wall is None else time.strftime(form, time.localtime(wall))
+    except (OverflowError, ValueError, OSError):
+        return str(wall)
 
 
 def seconds(value: float | None) -> str:

@@ -7,13 +7,13 @@ import time
 
 import click
 
-from azlatch.cli.app import Options
+from azlatch.cli.app import Options, Seconds
 from azlatch.cli.show import as_dict, echo, json_line, views_table
 
 
 @click.command("top")
 @click.option(
-    "--every", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, help="Seconds between looks."
+    "--every", type=Seconds(0.1, 3_600), default=1.0, show_default=True, help="Seconds between looks."
 )
 @click.option("--count", type=click.IntRange(1), help="How many looks; by default until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array a look.")

@@ -33,6 +33,8 @@ LEAST_TAKEOVERS = 20
 LONG_ENOUGH = 15.0
 #: Faults per second over all instances.
 FAULT_RATE = 2.5
+#: How many instances may end otherwise than they should; with more of them the run is broken off.
+MOST_CRASHES = 5
 #: How long instances have to end after their time is over, seconds.
 _PATIENCE = 30.0
 
@@ -88,6 +90,9 @@ class Result:
     takeovers: int = 0
     elapsed: float = 0.0
     errors: int = 0
+    crashes: int = 0
+    beliefs: list[tuple[str, int, float]] = field(default_factory=list)
+    vain_beliefs: int = 0
     statistics: Statistics | None = None
     history: Verdict | None = None
     events: list[Event] = field(default_factory=list)
@@ -112,7 +117,7 @@ class Result:
             "accepted": self.accepted,
             "final_value": self.final_value,
             "lost_updates": self.lost_updates,
-            "overlaps": history.count("M1") if history is not None else None,
+            "overlaps": history.count("M1") + self.vain_beliefs if history is not None else None,
             "fence_regressions": history.count("M2") if history is not None else None,
             "stale_writes_accepted": self.stale_writes_accepted,
             "stale_writes_rejected": self.stale_writes_rejected,
@@ -130,6 +135,7 @@ class Result:
             "ops_per_second": round(self.accepted / self.elapsed, 1) if self.elapsed else 0.0,
             "contention": round(total.contention, 4) if total is not None else None,
             "errors": self.errors,
+            "crashes": self.crashes,
         }
 
 
@@ -139,9 +145,11 @@ class _Instance:
     def __init__(self, plan: Plan, number: int, seconds: float) -> None:
         self.number = number
         self.asked = False
+        self.killed = False
         self.stopped_until: float | None = None
         self.done: dict[str, int] | None = None
         task = {
+            "proof": os.getpid(),
             "url": plan.url,
             "audit": os.path.join(plan.folder, "audit.jsonl"),
             "values": os.path.join(plan.folder, "values.db"),
@@ -160,6 +168,7 @@ class _Instance:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
+            bufsize=0,  # what waits in a buffer, a select does not see
         )
 
     @property
@@ -177,7 +186,7 @@ class _Instance:
     def hear(self) -> dict[str, Any] | None:
         """What it says, if it has said something."""
         assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], 0)[0]:
+        if self.process.stdout.closed or not select.select([self.process.stdout], [], [], 0)[0]:
             return None
         line = self.process.stdout.readline()
         if not line:
@@ -216,15 +225,23 @@ def run(plan: Plan, progress: Callable[[float, Result], None] | None = None) -> 
                 next_fault = now + 1 / FAULT_RATE
                 _harm(rng, instances)
             for index, each in enumerate(instances):
-                if not each.alive and each.done is None and now < end - 1.0:
+                if each.alive or each.done is not None or now >= end - 1.0:
+                    continue
+                each.end()
+                result.crashes += not each.killed
+                if result.crashes <= MOST_CRASHES:
                     # A supervisor would start another one in its place.
                     instances[index] = _Instance(plan, len(every), end - now)
                     every.append(instances[index])
+            if result.crashes > MOST_CRASHES:
+                break
             if progress is not None:
                 progress(min((now - started) / plan.seconds, 1.0), result)
             time.sleep(0.02)
         for each in instances:
             _listen(each, result, _now())
+            # Not broken off, so it had its time to end and to say so.
+            result.crashes += result.crashes <= MOST_CRASHES and each.done is None and not each.killed
     finally:
         for each in every:
             each.end()
@@ -243,16 +260,22 @@ def _listen(instance: _Instance, result: Result, now: float) -> None:
     if instance.stopped_until is not None and now >= instance.stopped_until:
         instance.process.send_signal(signal.SIGCONT)
         instance.stopped_until, instance.asked = None, False
-    said = instance.hear()
-    if said is None:
-        return
+    while (said := instance.hear()) is not None:
+        _take(said, instance, result, now)
+
+
+def _take(said: dict[str, Any], instance: _Instance, result: Result, now: float) -> None:
     if "done" in said:
         instance.done = said["done"]
+        return
+    if "believed" in said:
+        result.beliefs.append((said["believed"], said["fence"], said["at"]))
         return
     result.faults.append(Fault(said["fault"], said["name"], said["fence"], now))
     if said["fault"] == "kill":
         instance.process.kill()
         instance.process.wait(_PATIENCE)
+        instance.killed = True
         result.kills += 1
     else:
         # Its own SIGSTOP follows what it said at once.
@@ -275,8 +298,13 @@ def _judge(result: Result, every: list[_Instance]) -> None:
         result.reasons.append(f"{result.lost_updates} updates were lost")
     if result.stale_writes_accepted:
         result.reasons.append(f"{result.stale_writes_accepted} stale writes were accepted")
+    if result.crashes:
+        last = _last_words(plan.folder)
+        result.reasons.append(f"{result.crashes} instances did not end as they should: {last}")
     if plan.protected:
         _judge_history(result, journal)
+    elif result.crashes and not result.lost_updates:
+        result.outcome = "inconclusive"
     else:
         result.outcome = "fail" if result.lost_updates else "pass"
 
@@ -291,11 +319,19 @@ def _judge_history(result: Result, journal: list[Accepted]) -> None:
     result.stale_writes_rejected = result.history.rejected
     _measure_takeovers(result)
     result.reasons.extend(f"{each.rule} {each.status}: {each.text}" for each in result.history.findings[:20])
-    failed = result.lost_updates or result.stale_writes_accepted or result.history.status == "fail"
+    result.vain_beliefs = _vain_beliefs(result)
+    if result.vain_beliefs:
+        result.reasons.append(f"M1 fail: {result.vain_beliefs} holders believed after a newer grant")
+    failed = (
+        result.lost_updates
+        or result.vain_beliefs
+        or result.stale_writes_accepted
+        or result.history.status == "fail"
+    )
     if failed:
         result.outcome = "fail"
         return
-    if result.history.status == "unknown":
+    if result.history.status == "unknown" or result.crashes:
         result.outcome = "inconclusive"
     elif result.plan.seconds >= LONG_ENOUGH and (
         result.takeovers < LEAST_TAKEOVERS or not result.stale_writes_rejected
@@ -310,6 +346,31 @@ def _judge_history(result: Result, journal: list[Accepted]) -> None:
         result.reasons.append("nothing was written at all")
     else:
         result.outcome = "pass"
+
+
+def _vain_beliefs(result: Result) -> int:
+    """How often a holder that had been stopped still believed, and a newer hold had been granted before."""
+    granted: dict[str, list[Event]] = {}
+    for event in result.events:
+        if event.kind == "granted" and event.fence is not None:
+            granted.setdefault(event.name, []).append(event)
+    return sum(
+        any(
+            later.fence is not None and later.fence > fence and later.at < at for later in granted.get(name, [])
+        )
+        for name, fence, at in result.beliefs
+    )
+
+
+def _last_words(folder: str) -> str:
+    """The last line that an instance wrote to its standard error."""
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("stderr-"):
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()
+            if lines:
+                return f"{name}: {lines[-1]}"
+    return "they said nothing"
 
 
 def _passages(journal: list[Accepted]) -> list[Event]:

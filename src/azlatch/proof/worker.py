@@ -8,6 +8,7 @@ to be stopped or killed by a real signal.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -28,6 +29,7 @@ _PURGE, _BREAK = 0.02, 0.02
 
 #: How long a worker that is to be killed waits for it, seconds.
 _LAST_WAIT = 20.0
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 class Worker:
@@ -97,7 +99,8 @@ class Worker:
             self.counts["attempted"] += 1
             hold.ensure()
             # The gap that no latch can close: whoever is stopped here writes when it wakes up.
-            self._think(name, hold)
+            if self._think(name, hold):
+                self._say_belief(hold)
             self._values.write_guarded(name, value + 1, hold.fence, who)
         except azlatch.FenceRejected as refused:
             self.counts["rejected"] += 1
@@ -107,22 +110,29 @@ class Worker:
             return
         self.counts["accepted"] += 1
 
-    def _think(self, name: str, hold: Hold | None) -> None:
-        """The work between reading and writing, where a fault may be due."""
+    def _say_belief(self, hold: Hold) -> None:
+        """After a stop: if the hold is believed in, when it was, for the judge to compare with later grants."""
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        if not hold.is_lost:
+            _say(believed=hold.name, fence=hold.fence, at=now)
+
+    def _think(self, name: str, hold: Hold | None) -> bool:
+        """The work between reading and writing, where a fault may be due; whether it was stopped there."""
         long = hold is not None and self._rng.random() < _LONG
         time.sleep(
             self._rng.uniform(1.2, 2.0) * self._ttl if long else self._rng.uniform(0.0, self._task["think"])
         )
         if not select.select([sys.stdin], [], [], 0)[0]:
-            return
+            return False
         fault = sys.stdin.readline().strip()
         if not fault:
-            return
+            return False
         _say(fault=fault, name=name, fence=hold.fence if hold is not None else None)
         if fault == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         else:
             time.sleep(_LAST_WAIT)
+        return True
 
 
 def _say(**facts: Any) -> None:
@@ -130,9 +140,18 @@ def _say(**facts: Any) -> None:
     sys.stdout.flush()
 
 
+def _die_with_the_proof(proof: int) -> None:
+    """For Linux: an instance that is stopped when its proof is killed would stay for ever."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != proof:
+            sys.exit(1)
+
+
 def main() -> None:
     """The command line: one JSON object."""
     task = json.loads(sys.argv[1])
+    _die_with_the_proof(task["proof"])
     with contextlib.ExitStack() as stack:
         if task.get("mutant"):
             from azlatch.testing.mutants import MUTANTS
