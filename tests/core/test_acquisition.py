@@ -29,7 +29,7 @@ def test_an_unknown_outcome_is_asked_for_again_with_the_same_nonce() -> None:
     second = machine.attempt(6.0, 6.0)
     assert isinstance(second, Try)
     assert (second.nonce, second.first_sent) == (first.nonce, 0.0)
-    won = machine.granted(7.0, GRANT)
+    won = machine.granted(7.0, 7.0, GRANT)
     assert isinstance(won, Won)
     assert won.sent == 0.0
 
@@ -60,8 +60,19 @@ def test_a_late_grant_is_given_back() -> None:
     """T2: a grant that arrives past its own deadline is nobody's."""
     machine = acquisition()
     machine.attempt(0.0, 0.0)
-    assert isinstance(machine.granted(27.0, GRANT), GiveBack)
+    assert isinstance(machine.granted(27.0, 27.0, GRANT), GiveBack)
     assert isinstance(machine.gave_back(27.1), Pause)
+
+
+def test_a_grant_over_a_hidden_pause_is_given_back() -> None:
+    """T3: a grant whose request was sent before the machine was frozen is nobody's, whatever its clock says."""
+    machine = acquisition()
+    machine.attempt(0.0, 1_000.0)
+    assert isinstance(machine.granted(0.1, 1_060.0, GRANT), GiveBack)
+    # The wall clock set back is no pause.
+    other = acquisition()
+    other.attempt(0.0, 1_000.0)
+    assert isinstance(other.granted(0.1, 900.0, GRANT), Won)
 
 
 def test_a_cancelled_try_leaves_an_orphan() -> None:
@@ -72,7 +83,7 @@ def test_a_cancelled_try_leaves_an_orphan() -> None:
     assert machine.abandon() == []
     won = acquisition()
     won.attempt(0.0, 0.0)
-    won.granted(0.1, GRANT)
+    won.granted(0.1, 0.1, GRANT)
     assert [orphan.nonce for orphan in won.abandon()] == ["n1"]
 
 

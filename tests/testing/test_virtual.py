@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import contextvars
 import functools
+import gc
+import itertools
+import os
+import signal as signals
+import subprocess
+import sys
 import threading
+import weakref
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -59,6 +69,54 @@ def test_seeds_differ() -> None:
     assert len({str(mixed(seed)) for seed in range(10)}) > 5
 
 
+def test_a_schedule_does_not_depend_on_hashes() -> None:
+    """Another hash seed, in another interpreter, gives the same traces."""
+    said = {
+        subprocess.run(
+            [sys.executable, __file__],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert said == {"\n".join(str(mixed(seed)) for seed in range(10)) + "\n"}
+
+
+def test_tasks_of_a_group_are_cancelled_in_a_fixed_order() -> None:
+    """asyncio keeps a group's tasks, and those that are left at the end, in sets; their order is the same."""
+
+    def orders(junk: int) -> list[int]:
+        ballast = [object() for _ in range(junk)]
+        ended: list[int] = []
+        kept: list[asyncio.Task[None]] = []
+
+        async def one(number: int) -> None:
+            try:
+                await asyncio.sleep(9)
+            finally:
+                ended.append(number)
+
+        async def main() -> None:
+            kept.extend(asyncio.create_task(one(10 + n), name="same") for n in range(6))
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1), asyncio.TaskGroup() as group:
+                    for number in range(6):
+                        group.create_task(one(number))
+
+        with World(1) as world:
+            process = world.process("p")
+            process.start(lambda: process.run_async(main()))
+            world.run()
+        assert len(ballast) == junk
+        return ended
+
+    first = orders(0)
+    assert sorted(first) == [*range(6), *range(10, 16)]
+    assert all(orders(turn * 7) == first for turn in range(100))
+
+
 def test_time_passes_only_when_nobody_can_run() -> None:
     """An hour of sleep costs no real time, and the clock's rate counts."""
     world = World(1)
@@ -103,6 +161,181 @@ def test_pause_freeze_and_kill() -> None:
     assert sorted(cleaned) == ["frozen", "stopped"]
 
 
+def test_a_freeze_within_a_freeze_is_ignored() -> None:
+    """A hidden pause that begins within another changes nothing; one after it counts."""
+    with World(1) as world:
+        process = world.process("p")
+        ends: list[float] = []
+        process.start(lambda: (process.sleep(2), ends.append(world.time), ends.append(process.now())))
+        world.after(1, lambda: process.freeze(10))
+        world.after(5, lambda: process.freeze(20))
+        world.after(11.5, lambda: process.freeze(3))
+        world.run()
+    assert ends == [pytest.approx(1_000_015, abs=1e-6), pytest.approx(1_000_002, abs=1e-6)]
+
+
+def test_suspend_and_pause_are_apart() -> None:
+    """A suspend lasts its time whatever SIGCONT says, the clock counts it, and late timers fire at its end."""
+    with World(1) as world:
+        process = world.process("p", rate=2.0)
+        start = process.clock()
+        ends: list[float] = []
+        process.start(lambda: (process.sleep(4), ends.append(world.time), ends.append(process.now() - start)))
+        world.after(1, lambda: process.suspend(9))
+        world.after(3, process.pause)
+        world.after(4, process.resume)
+        world.run()
+    assert ends == [pytest.approx(1_000_010, abs=1e-6), pytest.approx(20, abs=1e-6)]
+
+
+@pytest.mark.parametrize("how", ["pause", "suspend", "freeze"])
+def test_who_stops_itself_goes_no_step_further(how: str) -> None:
+    """A process that stops itself does nothing until it is resumed."""
+    with World(1) as world:
+        process = world.process("p")
+        at: list[float] = []
+
+        def life() -> None:
+            world.after(5, process.resume)
+            process.pause() if how == "pause" else getattr(process, how)(5)
+            at.append(world.time)
+
+        process.start(life)
+        world.run()
+    assert at == [1_000_005]
+
+
+@pytest.mark.parametrize("by", ["itself", "another"])
+def test_the_dead_have_no_effect(by: str) -> None:
+    """Whatever the finally blocks of a killed process ask of the world raises Killed and does nothing."""
+    world = World(1)
+    killed, other = world.process("killed"), world.process("other")
+    signal, calls = other.signal(), []
+    asked: dict[str, str] = {}
+
+    def call() -> None:
+        calls.append(world.time)
+
+    acts = {
+        "note": lambda: killed.note("x"),
+        "world note": lambda: world.note("x"),
+        "after": lambda: world.after(0, call),
+        "set": signal.set,
+        "is_set": signal.is_set,
+        "wait": lambda: signal.wait(1),
+        "sleep": lambda: killed.sleep(1),
+        "preempt": killed.preempt,
+        "spawn": lambda: other.spawn(call, "x"),
+        "start": lambda: other.start(call),
+        "kill": other.kill,
+        "pause": other.pause,
+        "freeze": lambda: other.freeze(1),
+        "suspend": lambda: other.suspend(1),
+        "now": killed.now,
+        "wall": killed.wall,
+        "pid": killed.pid,
+        "random": killed.random,
+        "nonce": killed.nonce,
+        "signal": killed.signal,
+        "current": killed.current,
+        "run_async": lambda: killed.run_async(asyncio.sleep(1)),
+    }
+
+    def life() -> None:
+        try:
+            killed.kill() if by == "itself" else killed.sleep(9)
+        finally:
+            for name, act in acts.items():
+                try:
+                    act()
+                    asked[name] = "done"
+                except BaseException as error:
+                    asked[name] = type(error).__name__
+
+    killed.start(life)
+    other.start(lambda: other.sleep(5))
+    world.after(1, killed.kill)
+    world.run()
+    world.close()
+    assert asked == dict.fromkeys(acts, "Killed")
+    assert (world.trace, calls, signal.is_set(), other.alive) == ([], [], False, True)
+    assert world.time == pytest.approx(1_000_005, abs=1e-6)
+
+
+def test_a_killed_loop_is_silent() -> None:
+    """A loop dies with its process: its tasks' finally blocks have no effect and nothing is reported."""
+    with World(1) as world:
+        process = world.process("p")
+        ended: list[str] = []
+
+        async def one(number: int) -> None:
+            try:
+                await asyncio.sleep(9)
+            finally:
+                ended.append(f"unwound {number}")
+                process.note("from the grave")
+
+        async def main() -> None:
+            await asyncio.gather(*(one(number) for number in range(3)))
+
+        process.start(lambda: process.run_async(main()))
+        world.after(1, process.kill)
+        world.run(until=world.time + 20)
+        assert ended == []
+    assert sorted(ended) == ["unwound 0", "unwound 1", "unwound 2"]
+    assert (world.trace, world.errors) == ([], [])
+
+
+@pytest.mark.parametrize("how", ["itself", "while it blocks", "world closed"])
+def test_a_killed_loop_calls_nothing_more(how: str) -> None:
+    """What was due in a loop together with the task that gets `Killed` is not called."""
+    with World(1) as world:
+        process = world.process("p")
+        called: list[str] = []
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            await asyncio.sleep(1)
+            loop.call_soon(process.kill if how == "itself" else lambda: process.sleep(9))
+            loop.call_soon(called.append, "callback")
+            never_begun = loop.create_task(asyncio.sleep(0))
+            never_begun.add_done_callback(lambda task: called.append("task"))
+            del never_begun
+            await asyncio.sleep(0)
+            called.append("main")
+
+        process.start(lambda: process.run_async(main()))
+        if how == "while it blocks":
+            world.after(5, process.kill)
+        world.run(until=world.time + 8)
+    gc.collect()
+    assert called == []
+    assert (world.trace, world.errors) == ([], [])
+
+
+def test_generators_of_a_killed_loop_are_silent() -> None:
+    """An async generator that its process left open is dropped, and nobody complains."""
+    with World(1) as world:
+        process = world.process("p")
+
+        async def numbers() -> AsyncIterator[int]:
+            try:
+                while True:
+                    yield 1
+            finally:
+                process.note("from the grave")
+
+        async def main() -> None:
+            async for _ in numbers():
+                await asyncio.sleep(1)
+
+        process.start(lambda: process.run_async(main()))
+        world.after(3, process.kill)
+        world.run(until=world.time + 20)
+    gc.collect()
+    assert (world.trace, world.errors) == ([], [])
+
+
 def test_signals() -> None:
     """A wait ends when it is told or when its time is up, and says which."""
     world = World(1)
@@ -125,6 +358,14 @@ def test_deadlock_and_endless_worlds_are_named() -> None:
         world.run()
     world.close()
     world = World(1)
+    paused = world.process("q")
+    paused.start(functools.partial(paused.sleep, 1), "sleeper")
+    paused.spawn(lambda: paused.signal().wait(), "helper")
+    world.after(0.5, paused.pause)
+    with pytest.raises(Deadlock, match=r"waiting: q/sleeper \(stopped\), q/helper \(stopped\)"):
+        world.run()
+    world.close()
+    world = World(1)
     busy = world.process("p")
 
     def spin() -> None:
@@ -132,9 +373,95 @@ def test_deadlock_and_endless_worlds_are_named() -> None:
             busy.preempt()
 
     busy.start(spin)
-    with pytest.raises(StepsExhausted):
+    with pytest.raises(StepsExhausted, match="p/main"):
         world.run(max_steps=100)
     world.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        world.run()
+
+
+def test_callbacks_without_end_are_stopped() -> None:
+    """A callback that sets itself again for ever, while no thread can run, ends the world too."""
+    with World(1) as world:
+        process = world.process("p")
+        process.start(lambda: process.signal().wait())
+
+        def again() -> None:
+            world.after(1, again)
+
+        again()
+        with pytest.raises(StepsExhausted, match="no thread ran"):
+            world.run(max_steps=100)
+
+
+def test_an_interrupt_ends_a_run() -> None:
+    """Ctrl-C comes out of run, and the world can be closed afterwards."""
+    with World(1) as world:
+        process = world.process("p")
+        main = threading.main_thread().ident
+        assert main is not None
+
+        def life() -> None:
+            for turn in itertools.count():
+                # A signal in the instant before the main thread waits is not noticed; press again, then.
+                if turn % 100_000 == 0:
+                    signals.pthread_kill(main, signals.SIGINT)
+                process.preempt()
+
+        process.start(life)
+        # Shells start background jobs with SIGINT ignored.
+        before = signals.signal(signals.SIGINT, signals.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                world.run(max_steps=10_000_000)
+        finally:
+            signals.signal(signals.SIGINT, before)
+
+
+def test_real_threads_cannot_wait() -> None:
+    """A thread that is not of the world is refused where it would wait."""
+    with World(1) as world:
+        process = world.process("p")
+        with pytest.raises(RuntimeError, match="only virtual threads"):
+            process.sleep(1)
+        refused: list[str] = []
+
+        def intruder() -> None:
+            try:
+                process.preempt()
+            except RuntimeError as error:
+                refused.append(str(error))
+
+        def life() -> None:
+            thread = threading.Thread(target=intruder)
+            thread.start()
+            thread.join()
+
+        process.start(life)
+        world.run()
+    assert refused == ["only virtual threads of the world can wait in it"]
+
+
+def test_failures_of_helpers_come_out() -> None:
+    """A thread that code spawns fails loudly as well, unless it may; errors after the first are kept."""
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    for may_fail in (False, True):
+        with World(1) as world:
+            process = world.process("p")
+            process.spawn(fail, "helper", may_fail=may_fail)
+            process.start(fail, may_fail=True)
+            process.start(functools.partial(process.sleep, 5))
+            if may_fail:
+                world.run()
+            else:
+                with pytest.raises(ZeroDivisionError):
+                    world.run()
+                assert len(world.errors) <= 1
+                continue
+        assert [type(error) for error in world.errors] == [ZeroDivisionError] * 2
 
 
 def test_exceptions_come_out() -> None:
@@ -157,13 +484,54 @@ def test_exceptions_come_out() -> None:
 
 
 def test_threads_are_given_back() -> None:
-    """Two hundred worlds leave no more real threads behind than one needs."""
+    """Two hundred worlds leave no more real threads behind than one needs, killed and left ones included."""
     for seed in range(3):
         mixed(seed)
-    before = threading.active_count()
+    # Not threading.active_count(), which does not see the carriers.
+    before = _thread._count()
     for seed in range(200):
         mixed(seed)
-    assert threading.active_count() <= before + 4
+        with World(seed) as world:
+            process = world.process("p")
+            process.spawn(lambda process=process: process.signal().wait(), "left")
+            world.run()
+    assert _thread._count() <= before
+
+
+def test_nothing_is_left_for_the_collector() -> None:
+    """A closed world, its processes and its loop go with their last user, without a garbage collection."""
+
+    def live() -> list[weakref.ref[object]]:
+        with World(1) as world:
+            process = world.process("p")
+            loops: list[weakref.ref[object]] = []
+
+            async def main() -> None:
+                loops.append(weakref.ref(asyncio.get_running_loop()))
+                await asyncio.gather(asyncio.sleep(1), asyncio.sleep(2))
+
+            process.start(lambda: process.run_async(main()))
+            process.spawn(lambda: process.signal().wait(5), "left")
+            world.run()
+        return [weakref.ref(world), weakref.ref(process), *loops]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert [each() for each in live()] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+def test_context_variables_do_not_leak() -> None:
+    """A virtual thread begins with an empty context, whoever had its carrier before."""
+    variable = contextvars.ContextVar("variable", default="unset")
+    seen: list[str] = []
+    for seed in range(3):
+        with World(seed) as world:
+            world.process("p").start(lambda: (seen.append(variable.get()), variable.set("set")))
+            world.run()
+    assert seen == ["unset"] * 3
 
 
 def test_threads_that_cannot_start() -> None:
@@ -207,6 +575,77 @@ def test_asyncio_in_virtual_time() -> None:
     assert said == [3600, 3605, asyncio.CancelledError]
 
 
+def test_an_executor_of_virtual_threads() -> None:
+    """to_thread runs on a virtual thread, in virtual time; a pool of real threads is refused."""
+    with World(1) as world:
+        process = world.process("p")
+        said: list[object] = []
+
+        def work(text: str) -> str:
+            process.sleep(60)
+            return text + process.current().name
+
+        async def main() -> None:
+            said.append(await asyncio.to_thread(work, "on "))
+            with pytest.raises(ZeroDivisionError):
+                await asyncio.to_thread(lambda: 1 // 0)
+            with pytest.raises(NotImplementedError):
+                asyncio.get_running_loop().run_in_executor(object(), work, "x")  # type: ignore[arg-type]
+
+        process.start(lambda: process.run_async(main()))
+        world.run()
+    assert said == ["on executor-2"]
+    assert world.time == pytest.approx(1_000_060, abs=1e-6)
+
+
+def test_a_loop_is_wound_up() -> None:
+    """At its end a loop cancels what is left, closes generators, and keeps errors that nobody asked for."""
+    with World(1) as world:
+        process = world.process("p")
+        ended: list[str] = []
+        kept: list[object] = []
+
+        async def numbers() -> AsyncIterator[int]:
+            try:
+                yield 1
+                yield 2
+            finally:
+                await asyncio.sleep(0)
+                ended.append("generator")
+
+        async def left() -> None:
+            try:
+                await asyncio.sleep(99)
+            finally:
+                ended.append("task")
+
+        async def bad() -> None:
+            raise ZeroDivisionError
+
+        async def main() -> str:
+            generator = numbers()
+            kept.extend([generator, asyncio.create_task(left())])
+            asyncio.create_task(bad())  # noqa: RUF006
+            assert await anext(generator) == 1
+            await asyncio.sleep(1)
+            return "result"
+
+        process.start(lambda: ended.append(process.run_async(main())))
+        world.run()
+    assert ended == ["task", "generator", "result"]
+    assert [type(error) for error in world.errors] == [ZeroDivisionError]
+
+
+def test_a_note_says_who() -> None:
+    """A note has the time, the process and the thread; a callback's has neither of the two."""
+    with World(1) as world:
+        process = world.process("p")
+        process.start(lambda: world.note("mine"), "t")
+        world.after(1, lambda: world.note("nobody's"))
+        world.run(until=world.time + 2)
+    assert world.trace == [(1_000_000.0, "p", "t", "mine"), (1_000_001.0, "", "", "nobody's")]
+
+
 @pytest.mark.parametrize(("life", "renewals"), [(12.0, 1), (8 * 60.0, 53)])
 def test_long_jobs_with_a_short_ttl(life: float, renewals: int) -> None:
     """A 12-second and an 8-minute job keep their hold with a ttl of 30 s, and nobody else gets it."""
@@ -239,3 +678,7 @@ def test_long_jobs_with_a_short_ttl(life: float, renewals: int) -> None:
     world.close()
     assert got == [pytest.approx(life, abs=0.3)]
     assert len(calls) == renewals
+
+
+if __name__ == "__main__":
+    print("\n".join(str(mixed(seed)) for seed in range(10)))

@@ -52,10 +52,12 @@ class Liveness:
                     f"{self.folder} belongs to uid {found.st_uid} and this process runs as uid {os.geteuid()}: "
                     "all processes that share a store run as one user"
                 )
+            # Locked before it has its name: whoever sees it may take a free lock for death.
             self._own = os.open(
-                self.path(self.member), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600
+                self.path(self.member, "new"), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600
             )
             fcntl.flock(self._own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(self.path(self.member, "new"), self.path(self.member))
             self._open = os.open(
                 os.path.join(self.folder, "open.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
             )
@@ -69,9 +71,12 @@ class Liveness:
             fcntl.flock(self._open, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.cold = True
         except OSError:
-            self.cold = False
-            with contextlib.suppress(OSError):
+            try:
                 fcntl.flock(self._open, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                self.cold = False
+            except OSError:
+                # Someone is opening it just now, and has perhaps not raised the epoch yet.
+                self.cold = True
 
     def settled_in(self) -> None:
         """The store is open: others may see that it is in use."""

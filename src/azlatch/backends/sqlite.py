@@ -122,8 +122,11 @@ class SqliteBackend:
             return
         self._opened = False
         self._wakes.stop()
-        with self._lock:
-            db, self._db, self._cursor = self._db, None, None
+        if not self._lock.acquire(timeout=1.0):
+            # A call that does not return has the file: it, and the lock of this member, end with the process.
+            return
+        db, self._db, self._cursor = self._db, None, None
+        self._lock.release()
         left = True
         if db is not None:
             try:
@@ -438,13 +441,16 @@ class SqliteBackend:
         self, work: Callable[[sqlite3.Cursor], T], until: float, *, write: bool = False, check: bool = True
     ) -> T:
         now = self.env.now()
-        if not self._lock.acquire(timeout=max(until - now, 0.0)):
-            raise BackendUnavailable(
-                f"another thread's call to {self.path} has not returned: the disk does not answer"
-            )
         committing = False
         db = None
+        # `map` stores the answer before a signal handler can raise between the lock and the `try`.
+        locked: list[bool] = []
         try:
+            locked.extend(map(self._lock.acquire, (True,), (max(until - now, 0.0),)))
+            if not locked[0]:
+                raise BackendUnavailable(
+                    f"another thread's call to {self.path} has not returned: the disk does not answer"
+                )
             db = self._connection(until, check=check)
             # One cursor for all: making one for each statement costs more than the statement does.
             cursor = self._cursor
@@ -462,7 +468,8 @@ class SqliteBackend:
         finally:
             if db is not None and db.in_transaction:
                 self._roll_back(db)
-            self._lock.release()
+            if locked and locked[0]:
+                self._lock.release()
 
     def _begin(self, db: sqlite3.Cursor, until: float) -> None:
         try:
@@ -487,6 +494,8 @@ class SqliteBackend:
             raise BackendMisconfigured(
                 f"this is a forked child and {self.path} was open in its parent: connect again in the child"
             )
+        if check and not self._opened:
+            raise UsageError("this connection is closed: connect again")
         if check or self._db is None:
             try:
                 found = os.stat(self.path)

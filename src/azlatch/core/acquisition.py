@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from azlatch.core.record import Grant
-from azlatch.core.terms import Terms
+from azlatch.core.terms import Terms, paused
 from azlatch.errors import BackendError, BackendThrottled, BackendUnavailable, LatchError, OutcomeUnknown
 
 #: The most that the only call of a one-shot try may take, seconds.
@@ -130,14 +130,15 @@ class Acquisition:
         self.attempts += 1
         return Try(self._nonce, self._first_sent, now, self._call_ends(now))
 
-    def granted(self, now: float, grant: Grant) -> Step:
+    def granted(self, now: float, wall: float, grant: Grant) -> Step:
         """The store granted this nonce, with this try or with an earlier one of the same nonce.
 
         Until the driver has handed the hold over, `abandon` still makes an orphan of it.
         """
         self._unsettled = None
         self.slowest = max(self.slowest, now - self._sent)
-        if too_late(now, self.terms.deadline(self._first_sent)):
+        frozen = paused(self._first_sent, self._first_wall, now, wall, self.terms.margin)
+        if frozen or too_late(now, self.terms.deadline(self._first_sent)):
             return GiveBack(grant)
         return Won(grant, self._first_sent, self._first_wall)
 
@@ -147,7 +148,8 @@ class Acquisition:
         self.failures += 1
         self._error = BackendUnavailable(
             f"the store granted the latch later than the {self.terms.life:g} s that ttl={self.terms.ttl:g} "
-            "leaves, and the grant was given back: raise the ttl, or see why the store is slow"
+            "leaves, or this machine was frozen meanwhile; the grant was given back: raise the ttl, or see why "
+            "the store is slow"
         )
         return self._wait(now, now + _FIRST_RETRY, wakeable=False)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from azlatch.core.terms import Terms
+from azlatch.core.terms import Terms, paused
 from azlatch.errors import LossReason
 
 # A failed renewal is repeated soon, faster at first, and never in a tight loop.
@@ -91,7 +91,7 @@ class HoldMachine:
 
     def suspicious(self, now: float, wall: float) -> bool:
         """Whether wall time outran the clock by more than the margin since the last success (T3)."""
-        return (wall - self.sent_wall) - (now - self.sent) > self.terms.margin
+        return paused(self.sent, self.sent_wall, now, wall, self.terms.margin)
 
     def renewal_due(self, now: float, wall: float) -> Renew | None:
         """The heart's look: what to send now, if anything."""

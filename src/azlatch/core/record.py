@@ -224,7 +224,7 @@ def renewed(record: Record, nonce: str, sent: float) -> Record | None:
     """The record with its beat raised, or None: this grant is not the holder any more (R1)."""
     if not is_own(record, nonce):
         return None
-    return record._replace(beat=record.beat + 1, beat_at=sent, version=record.version + 1)
+    return record._replace(beat=record.beat + 1, beat_at=max(record.beat_at, sent), version=record.version + 1)
 
 
 def why_gone(record: Record | None, nonce: str) -> Literal["broken", "stolen"]:

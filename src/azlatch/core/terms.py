@@ -52,6 +52,14 @@ class Terms:
         return sent + self.life
 
 
+def paused(sent: float, sent_wall: float, now: float, wall: float, margin: float) -> bool:
+    """Whether wall time outran the clock by more than the margin since something was sent (T3).
+
+    Then the machine may have been frozen without its clocks moving, and a deadline on that clock says nothing.
+    """
+    return (wall - sent_wall) - (now - sent) > margin
+
+
 def margin_of(ttl: float) -> float:
     """The safety margin of a ttl: max(10 % of it, 0.2 s) (T1)."""
     return max(0.1 * ttl, 0.2)

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from azlatch.backends.protocol import Broken, Granted, View
+from azlatch.backends.protocol import Broken, Granted, Held, View
 from azlatch.core.acquisition import Acquisition, GiveBack, Pause, Try, Won
 from azlatch.core.hold import HoldMachine, State
 from azlatch.core.names import check_name
 from azlatch.core.terms import Terms, seconds, timeout_of
-from azlatch.errors import BackendError, LatchError, OutcomeUnknown, UsageError
+from azlatch.errors import BackendError, BackendUnavailable, LatchError, OutcomeUnknown, UsageError
 from azlatch.runtime.calls import Calls
 from azlatch.runtime.connection import CALL_LIMIT, OPEN_LIMIT, Reply
 from azlatch.runtime.holding import Holding
@@ -150,6 +150,7 @@ class _Body:
         self._loop = loop
         self._inside = True
         self._cancelled = False
+        self._before = task.cancelling()
 
     def cancel_from_any_thread(self) -> None:
         try:
@@ -167,7 +168,7 @@ class _Body:
         self._inside = False
         if not self._cancelled:
             return False
-        return self._task.uncancel() <= 0 and isinstance(error, asyncio.CancelledError)
+        return self._task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError)
 
 
 class _AsyncWaiter:
@@ -180,13 +181,17 @@ class _AsyncWaiter:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
 
+    def is_gone(self) -> bool:
+        return self._loop.is_closed()
+
     def tell(self) -> None:
         self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, seconds: float | None) -> bool:
         """Waits to be told, at most so long; whether it was."""
         try:
-            await asyncio.wait_for(self._event.wait(), seconds)
+            async with asyncio.timeout(seconds):  # not wait_for: before 3.12 it swallows a cancellation
+                await self._event.wait()
         except TimeoutError:
             return False
         self._event.clear()
@@ -309,7 +314,7 @@ class AsyncLatches:
                 waiter = _AsyncWaiter(name)
                 front = connection.room.join(waiter)
                 while not front:
-                    await waiter.wait(None if give_up is None else max(give_up - env.now(), 0.0))
+                    await waiter.wait(1.0 if give_up is None else max(min(give_up - env.now(), 1.0), 0.0))
                     front = connection.room.is_front(waiter)
                     if not front and give_up is not None and env.now() >= give_up:
                         connection.count(name, missed=True)
@@ -335,6 +340,8 @@ class AsyncLatches:
                     hold._calls = self._calls
                     account.granted(hold, acquisition, env.now())
                     connection.heart.watch(hold)
+                    if connection.closed:
+                        raise UsageError("this connection was closed meanwhile: connect again")
                     won = True
                     return hold
                 elif isinstance(step, Pause):
@@ -360,7 +367,7 @@ class AsyncLatches:
                 connection.settle_later(name, terms, acquisition.abandon())
             if waiter is not None:
                 alone = connection.room.leave(waiter)
-                if alone and not won and acquisition.misses:
+                if alone and not won:
                     connection.leave_later(name)
 
     async def _ask(self, claim: Claim, until: float) -> Reply:
@@ -370,10 +377,15 @@ class AsyncLatches:
         def give_back(reply: Reply) -> None:
             if isinstance(reply, Granted):
                 connection.give_back(reply.grant)
+            elif isinstance(reply, Held) and claim.queue:
+                connection.leave_later(claim.name)
 
         try:
             return await self._calls.make(lambda: connection.ask(claim, until), until, give_back)
-        except (BackendError, OutcomeUnknown) as error:
+        except OutcomeUnknown:
+            # The thread gives back what it still brings: nobody may send this nonce again.
+            return BackendUnavailable("the store did not answer in time")
+        except BackendError as error:
             return error
 
     # -- looking and operating ---------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import logging
 import os
@@ -80,6 +81,10 @@ class Connection:
     # -- life --------------------------------------------------------------------------------------
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def is_open(self) -> bool:
         """Whether this process can use the store without opening it first."""
         return self.pid == self.env.pid() and not self._closed
@@ -146,8 +151,9 @@ class Connection:
             return
         if self._finalizer is not None:
             self._finalizer.detach()
+        give_up = self.env.now() + CLOSE_LIMIT
         for hold in self.heart.holds():
-            self.end(hold)
+            self.end(hold, give_up)
         self._drain()
         self.heart.stop()
         self.backend.close()
@@ -164,12 +170,19 @@ class Connection:
         """The process ends: holds whose body may still run in a daemon thread are left to the ttl."""
         if self._closed or not self.pid or self.pid != self.env.pid():
             return
+        self._closed = True
+        give_up = self.env.now() + CLOSE_LIMIT
+        left = False
         for hold in self.heart.holds():
-            if not hold.has_living_owner():
-                self.end(hold)
+            if hold.has_living_owner():
+                left = True
+            else:
+                self.end(hold, give_up)
         self._drain()
         self.heart.stop()
-        self.backend.close()
+        if not left:
+            # Else the kernel drops the liveness lock, with the last thread that believes.
+            self.backend.close()
         if self.recorder is not None:
             self.recorder.emit("close")
 
@@ -222,7 +235,7 @@ class Connection:
             if self._observations:
                 with self._lock:
                     self._observations.pop(name, None)
-            return acquisition.granted(now, reply.grant)
+            return acquisition.granted(now, self.env.wall(), reply.grant)
         if isinstance(reply, Held):
             self.room.note_answer(name, None)
             if reply.triple is not None:
@@ -256,14 +269,15 @@ class Connection:
 
     # -- the end of things -------------------------------------------------------------------------
 
-    def end(self, hold: Holding) -> None:
+    def end(self, hold: Holding, give_up: float = float("inf")) -> None:
         """Releases the hold; never raises. What the store did not confirm is repeated in the background."""
         if hold.pid != self.env.pid():
             hold.lose_to_fork()
             return
         before = hold.stop_believing()
         if hold.owes_release(before):
-            self.finish(hold, before, self.env.now() + min(CALL_LIMIT, hold.machine.terms.call_limit))
+            until = self.env.now() + min(CALL_LIMIT, hold.machine.terms.call_limit)
+            self.finish(hold, before, min(until, give_up))
 
     def finish(self, hold: Holding, before: State, until: float) -> None:
         """Tells the store of the end of a hold that was in the state `before`."""
@@ -343,9 +357,15 @@ class Connection:
 
 def _collected(heart: Heart, backend: Backend, env: Env, pid: int) -> None:
     """A connection that nobody refers to any more, nor any hold of it: its threads and files go too."""
-    if env.pid() == pid:
+
+    def close() -> None:
         heart.stop()
         backend.close()
+
+    # Not here: the collector may run in a thread that holds one of their locks.
+    if env.pid() == pid:
+        with contextlib.suppress(RuntimeError):
+            env.spawn(close, "azlatch-collected")
 
 
 def this_instance(identity: str) -> Instance:

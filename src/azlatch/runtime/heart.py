@@ -72,6 +72,7 @@ class Heart:
         self._started = False
         self._stopped = False
         self._open_chores = 0
+        self._due: list[_Entry] = []
 
     @property
     def threads(self) -> int:
@@ -99,6 +100,9 @@ class Heart:
                 f"no thread can be started to renew holds ({error}): raise the thread limit, or acquire with "
                 "heartbeat=False and a ttl longer than the work"
             ) from error
+        except BaseException:
+            self._started = False
+            raise
 
     def watch(self, hold: Holding) -> None:
         """Looks after the hold from now on; it is referenced weakly."""
@@ -132,7 +136,9 @@ class Heart:
     def holds(self) -> list[Holding]:
         """Every hold that is watched and still referenced."""
         with self._lock:
-            subjects = [entry.subject for entry in self._entries if not isinstance(entry.subject, Chore)]
+            subjects = [
+                entry.subject for entry in (*self._entries, *self._due) if not isinstance(entry.subject, Chore)
+            ]
         found = {id(hold): hold for hold in (subject() for subject in subjects) if hold is not None}
         return [hold for hold in found.values() if hold.machine.state is State.HELD]
 
@@ -172,6 +178,7 @@ class Heart:
                 now = self._env.now()
                 while self._entries and self._entries[0].at <= now:
                     due.append(heapq.heappop(self._entries))
+                self._due = due
                 if due:
                     # Nobody needs to wake a heart that is awake.
                     self._wakes_at = float("-inf")

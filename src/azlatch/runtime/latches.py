@@ -226,6 +226,8 @@ class Latches:
                     )
                     account.granted(hold, acquisition, env.now())
                     connection.heart.watch(hold)
+                    if connection.closed:
+                        raise UsageError("this connection was closed meanwhile: connect again")
                     won = True
                     return hold
                 elif isinstance(step, Pause):
@@ -251,7 +253,7 @@ class Latches:
                 connection.settle_later(name, terms, acquisition.abandon())
             if waiter is not None:
                 alone = connection.room.leave(waiter)
-                if alone and not won and acquisition.misses:
+                if alone and not won:
                     connection.leave_later(name)
 
     # -- looking and operating ---------------------------------------------------------------------

@@ -16,6 +16,7 @@ class Waiting(Protocol):
     name: str
 
     def tell(self) -> None: ...
+    def is_gone(self) -> bool: ...
 
 
 class Waiter:
@@ -29,6 +30,9 @@ class Waiter:
         self._told = False
         # Made at the first wait: most acquires never wait.
         self._signal: Signal | None = None
+
+    def is_gone(self) -> bool:
+        return False
 
     def tell(self) -> None:
         self._told = True
@@ -59,10 +63,13 @@ class Room:
     def join(self, waiter: Waiting) -> bool:
         """Takes a place at the end; True if it is the front."""
         with self._lock:
-            return self._line.join(waiter.name, waiter)
+            self._line.join(waiter.name, waiter)
+        return self.is_front(waiter)
 
     def is_front(self, waiter: Waiting) -> bool:
         with self._lock:
+            while (front := self._line.front(waiter.name)) is not None and front.is_gone():
+                self._line.leave(waiter.name, front)
             return self._line.front(waiter.name) is waiter
 
     def leave(self, waiter: Waiting) -> bool:

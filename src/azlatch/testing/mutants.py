@@ -63,8 +63,8 @@ _evidence_of = record.evidence_of
 _probe = simulated_store.SimulatedBackend.probe
 
 
-def _granted_from_reply(self: Acquisition, now: float, grant: Any) -> Any:
-    step = _granted(self, now, grant)
+def _granted_from_reply(self: Acquisition, now: float, wall: float, grant: Any) -> Any:
+    step = _granted(self, now, wall, grant)
     return step._replace(sent=now) if isinstance(step, Won) else step
 
 
@@ -171,6 +171,11 @@ MUTANTS: dict[str, Mutant] = {
     "hidden-pause": Mutant(
         "T3: ensure() asks the store when wall time outran the clock",
         ((HoldMachine, "suspicious", lambda self, now, wall: False),),
+        stress="freezes",
+    ),
+    "pause-in-flight": Mutant(
+        "T3: a grant is given back when wall time outran the clock while it was on its way",
+        ((acquisition, "paused", lambda *anything: False),),
         stress="freezes",
     ),
     "no-compare": Mutant(
