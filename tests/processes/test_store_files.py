@@ -67,14 +67,45 @@ def test_power_loss_repeats_no_fence(start, tmp_path: Path, rebooted: bool) -> N
     assert grant(path, machine) > highest
 
 
-def test_a_file_that_was_deleted_repeats_no_fence(tmp_path: Path) -> None:
-    """Deleting the store does not set fences back to the beginning."""
-    path = tmp_path / "x.db"
-    first = grant(path)
-    for file in tmp_path.glob("x.db*"):
-        shutil.rmtree(file) if file.is_dir() else file.unlink()
-    assert grant(path) >= first >> 32 << 32
-    assert first > 1 << 32
+@pytest.mark.parametrize("how", ["put back", "deleted"])
+def test_many_openings_and_an_older_copy_repeat_no_fence(tmp_path: Path, how: str) -> None:
+    """However often the store was opened before: with an older copy, or none, the next fence is the highest."""
+    path = tmp_path / "s" / "x.db"
+    grant(path)
+    copy_store(path, tmp_path / "copy")
+    fences = [grant(path) for _ in range(20)]
+    if how == "put back":
+        put_back(path, tmp_path / "copy")
+    else:
+        for file in path.parent.glob("x.db*"):
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
+    fences += [grant(path) for _ in range(3)]
+    assert fences == sorted(set(fences))
+    assert fences[-1] < 2**53
+
+
+def test_two_that_open_an_older_copy_at_once_repeat_no_fence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one opening has not raised the epoch yet, another does not take the store for one in use (F3)."""
+    from azlatch.backends import sqlite_file
+
+    path = tmp_path / "s" / "x.db"
+    grant(path)
+    copy_store(path, tmp_path / "copy")
+    before = [grant(path) for _ in range(5)]
+    put_back(path, tmp_path / "copy")
+    real, others = sqlite_file.open_store, []
+
+    def slow(*arguments: object, **named: object) -> object:
+        monkeypatch.setattr(sqlite_file, "open_store", real)
+        others.append(grant(path))
+        return real(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sqlite_file, "open_store", slow)
+    last = grant(path)
+    assert min(others[0], last) > max(before)
+    assert last > others[0]
 
 
 def test_another_boot_frees_everything(start, tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ class FileSink:
         """Moves the file aside; processes that race for it agree through a lock."""
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Whoever has it is doing the same; if that takes long, the file grows a little more.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
                 found = os.lstat(self.path)
             except FileNotFoundError:

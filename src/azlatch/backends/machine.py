@@ -20,6 +20,11 @@ class Machine:
     boot: str
     time_namespace: str
 
+    @property
+    def clock(self) -> str:
+        """Which clock this is, for comparing what two processes read off it; "" where it cannot be told."""
+        return f"{self.boot}/{self.time_namespace}" if self.boot and self.time_namespace else ""
+
 
 def this_machine() -> Machine:
     """Reads it from the kernel."""

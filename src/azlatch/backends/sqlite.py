@@ -8,6 +8,7 @@ nobody else for `_CALL_GRACE`. The line is about order only; no rule of safety r
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -28,7 +29,7 @@ from azlatch.core.env import Env
 from azlatch.core.instance import Instance
 from azlatch.core.record import Claim, Evidence, Grant, Record
 from azlatch.core.terms import Limits
-from azlatch.errors import BackendMisconfigured, BackendUnavailable, UsageError
+from azlatch.errors import BackendError, BackendMisconfigured, BackendUnavailable, UsageError
 
 T = TypeVar("T")
 
@@ -41,6 +42,8 @@ _CALL_GRACE = 0.5
 _LOOK_FIRST = 0.1
 _LOOK_OTHERS = 0.5
 _PAGE = 500
+#: How long an opening tidies up after the dead, at most, seconds.
+_SWEEP_LIMIT = 0.2
 #: How long a fork waits for a call in flight before the child is left without the store.
 _FORK_WAIT = 5.0
 
@@ -109,12 +112,14 @@ class SqliteBackend:
             self._wakes = Wakes(env, self._liveness, wake)
             self._db, self._identity, self._epoch = opened
             self._cursor = self._db.cursor()
-            self._floor = self._epoch << 32
+            self._floor = rules.epoch_floor(self._epoch)
             self._pid = env.pid()
             self._opened = True
         finally:
             self._lock.release()
-        self._sweep(until)
+        with contextlib.suppress(BackendError):
+            # Tidying up is nobody's reason to wait, or to fail.
+            self._sweep(min(until, env.now() + _SWEEP_LIMIT))
 
     def close(self) -> None:
         """Closes the file. The liveness file stays where a record still needs it to prove this death."""

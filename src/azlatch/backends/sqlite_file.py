@@ -45,11 +45,6 @@ CREATE TABLE store (
 INSERT INTO store VALUES (1, 0, '', 0);
 """
 
-# The epoch of an opening is never below the number of these since 2020, so that fences go on rising even
-# when the file was deleted, and stay below 2**53 for decades. Nothing else here asks a wall clock.
-_EPOCH_UNIT = 600.0
-_EPOCH_START = 1_577_836_800.0
-
 _PAUSE_FIRST = 0.000_2
 _PAUSE_LAST = 0.005
 
@@ -236,11 +231,12 @@ def _create_schema(db: sqlite3.Connection, path: str, env: Env, until: float) ->
 
 def _epoch(db: sqlite3.Connection, path: str, machine: Machine, env: Env, *, cold: bool, until: float) -> int:
     """The epoch to grant under, raised durably where it has to be."""
-    least = int((env.wall() - _EPOCH_START) / _EPOCH_UNIT)
+    # The only wall clock that decides anything here, and it can only raise fences.
+    now_ms = int(env.wall() * 1_000)
 
     def read() -> tuple[int, int]:
         before, boot = db.execute("SELECT epoch, boot FROM store").fetchone()
-        return int(before), next_epoch(int(before), boot, machine.boot, cold, least)
+        return int(before), next_epoch(int(before), boot, machine.boot, cold, now_ms)
 
     before, epoch = retry_busy(read, env, until, path)
     if epoch == before:

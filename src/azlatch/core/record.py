@@ -14,6 +14,11 @@ from azlatch.core.instance import Instance
 
 Life = Literal["alive", "dead", "unknown"]
 
+#: Fences of one epoch, as a power of two. Fences stay below 2**53, which JSON carries exactly, until 2248.
+EPOCH_BITS = 10
+#: A power loss can forget the commits of half a minute, which this leaves room for: 4 million fences.
+EPOCHS_PER_BOOT = 4_096
+
 State = Literal["held", "free", "broken"]
 Takeover = Literal["holder-died", "rebooted", "expired", "observed"]
 
@@ -173,15 +178,23 @@ def settled(record: Record | None, basis: int | None) -> bool:
     return record is not None and basis is not None and record.version > basis
 
 
-def next_epoch(epoch: int, boot_before: str, boot: str, cold: bool, least: int) -> int:
+def next_epoch(epoch: int, boot_before: str, boot: str, cold: bool, now_ms: int) -> int:
     """The epoch to grant under: raised wherever grants may have been forgotten (F3).
 
     That is so after a boot, where the boot cannot be told, and when nobody else has the store open: only
-    then can an older copy of it have been put in place. `least` is an epoch that a store made anew starts at.
+    then can an older copy of it have been put in place, or a new one made. An epoch is a time, milliseconds
+    since 1970, so that it is above all that such a copy has forgotten; where the clock does not tell, it
+    still rises, after a boot by more than a power loss can have cost.
     """
-    if not cold and boot_before == boot != "":
+    same_boot = boot_before == boot != ""
+    if same_boot and not cold:
         return epoch
-    return max(epoch + 1, least)
+    return max(epoch + (1 if same_boot else EPOCHS_PER_BOOT), now_ms)
+
+
+def epoch_floor(epoch: int) -> int:
+    """A fence that no grant of an earlier epoch has exceeded: nobody grants 1,024 times a millisecond."""
+    return epoch << EPOCH_BITS
 
 
 def next_fence(record: Record | None, floor: int) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from azlatch.backends.protocol import Broken, Granted, Held, View
-from azlatch.core.acquisition import Acquisition, GiveBack, Pause, Try, Won
+from azlatch.core.acquisition import Acquisition, GiveBack, Orphan, Pause, Try, Won
 from azlatch.core.hold import HoldMachine, State
 from azlatch.core.names import check_name
 from azlatch.core.terms import Terms, seconds, timeout_of
@@ -18,7 +19,7 @@ from azlatch.errors import BackendError, BackendUnavailable, LatchError, Outcome
 from azlatch.runtime.calls import Calls
 from azlatch.runtime.connection import CALL_LIMIT, OPEN_LIMIT, Reply
 from azlatch.runtime.holding import Holding
-from azlatch.runtime.latches import MAX_NOTE, check_note, holder_of, timed_out
+from azlatch.runtime.latches import check_note, check_reason, holder_of, timed_out
 from azlatch.runtime.recorder import Account
 
 if TYPE_CHECKING:
@@ -84,17 +85,19 @@ class AsyncHold(Holding):
 
         self._add_hook(tell)
         give_up = None if timeout is None else self._env.now() + timeout
-        while not self.is_lost and self.machine.state is not State.RELEASED:
-            left = self.remaining()
-            if give_up is not None:
-                left = min(left, give_up - self._env.now())
-                if left <= 0:
-                    break
-            try:
+        try:
+            while not self.is_lost and self.machine.state is not State.RELEASED:
+                left = self.remaining()
+                if give_up is not None:
+                    left = min(left, give_up - self._env.now())
+                    if left <= 0:
+                        break
                 # A release tells nobody: the wait looks again now and then.
-                await asyncio.wait_for(ended.wait(), max(min(left, 1.0), 0.001))
-            except TimeoutError:
-                continue
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(min(left, 1.0), 0.001)):
+                        await ended.wait()
+        finally:
+            self._remove_hook(tell)
         return self.is_lost
 
     async def release(self) -> None:
@@ -120,6 +123,7 @@ class AsyncHold(Holding):
             raise
 
     async def __aenter__(self) -> AsyncHold:
+        self._require_held()
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
@@ -205,6 +209,8 @@ class AsyncLatches:
         self._connection = connection
         self._env = connection.env
         self._calls = Calls(connection.env)
+        if connection.tied:
+            weakref.finalize(self, self._calls.stop).atexit = False
         self._calls_pid = connection.env.pid()
 
     # -- taking ------------------------------------------------------------------------------------
@@ -313,6 +319,7 @@ class AsyncLatches:
             if not one_shot:
                 waiter = _AsyncWaiter(name)
                 front = connection.room.join(waiter)
+                account.queued = not front
                 while not front:
                     await waiter.wait(1.0 if give_up is None else max(min(give_up - env.now(), 1.0), 0.0))
                     front = connection.room.is_front(waiter)
@@ -325,7 +332,9 @@ class AsyncLatches:
             step = acquisition.attempt(env.now(), env.wall())
             while True:
                 if isinstance(step, Try):
-                    reply = await self._ask(connection.claim(name, terms, step, queue=not one_shot), step.until)
+                    reply = await self._ask(
+                        connection.claim(name, terms, step, queue=not one_shot), terms, step.until
+                    )
                     step = connection.report(acquisition, name, reply)
                     if acquisition.orphans:
                         connection.settle_later(name, terms, acquisition.take_orphans())
@@ -333,7 +342,7 @@ class AsyncLatches:
                     if isinstance(reply, Granted):
                         account.reply = reply
                 elif isinstance(step, Won):
-                    connection.count(name, missed=acquisition.misses > 0)
+                    connection.count(name, missed=account.queued or acquisition.misses > 0)
                     hold = AsyncHold(
                         connection, step.grant, HoldMachine(terms, step.sent, step.sent, step.sent_wall)
                     )
@@ -351,10 +360,10 @@ class AsyncLatches:
                         told = await waiter.wait(max(step.until - env.now(), 0.0))
                     step = acquisition.attempt(env.now(), env.wall())
                 elif isinstance(step, GiveBack):
-                    connection.release_later(step.grant)
+                    connection.give_back_later(step.grant)
                     step = acquisition.gave_back(env.now())
                 else:
-                    connection.count(name, missed=acquisition.misses > 0)
+                    connection.count(name, missed=account.queued or acquisition.misses > 0)
                     if step.error is not None:
                         raise step.error
                     return timed_out(connection, name, started, account.holder)
@@ -370,7 +379,7 @@ class AsyncLatches:
                 if alone and not won:
                     connection.leave_later(name)
 
-    async def _ask(self, claim: Claim, until: float) -> Reply:
+    async def _ask(self, claim: Claim, terms: Terms, until: float) -> Reply:
         """One try on a thread. If the caller is cancelled, the thread itself gives a grant back."""
         connection = self._connection
 
@@ -379,6 +388,9 @@ class AsyncLatches:
                 connection.give_back(reply.grant)
             elif isinstance(reply, Held) and claim.queue:
                 connection.leave_later(claim.name)
+            elif isinstance(reply, OutcomeUnknown):
+                orphan = Orphan(claim.nonce, reply.basis, claim.sent)
+                connection.settle_later(claim.name, terms, [orphan])
 
         try:
             return await self._calls.make(lambda: connection.ask(claim, until), until, give_back)
@@ -412,8 +424,7 @@ class AsyncLatches:
     ) -> Broken | None:
         """Ends someone's hold, as an operator; see `Latches.break_hold`."""
         check_name(name)
-        if not isinstance(reason, str) or not reason.strip() or len(reason) > MAX_NOTE:
-            raise UsageError(f"a break needs a reason of 1 to {MAX_NOTE:,} characters: say why, it is recorded")
+        check_reason(reason)
         until = await self._until()
         return await self._calls.make(
             lambda: self._connection.break_hold(name, fence, reason, now=now, until=until), until
@@ -436,8 +447,13 @@ class AsyncLatches:
             self._calls = Calls(self._env)
             self._calls_pid = self._env.pid()
         if not connection.is_open:
-            until = self._env.now() + OPEN_LIMIT
-            await self._calls.make(lambda: connection.open(give_up), until)
+            now = self._env.now()
+            until = now + OPEN_LIMIT if give_up is None else min(max(give_up, now + 1.0), now + OPEN_LIMIT)
+            try:
+                await self._calls.make(lambda: connection.open(until), until)
+            except OutcomeUnknown as late:
+                # Opening grants nothing: however it ends, the next call finds it so.
+                raise BackendUnavailable("the store could not be opened in time") from late
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -466,8 +482,10 @@ class AsyncHoldContext:
     async def __aenter__(self) -> AsyncHold:
         if self._hold is not None:
             raise UsageError("this hold is entered already: call latches.hold(...) for each `async with`")
-        self._hold = await self._acquire()
-        return await self._hold.__aenter__()
+        hold = await self._acquire()
+        entered = await hold.__aenter__()
+        self._hold = hold
+        return entered
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

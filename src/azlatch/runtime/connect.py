@@ -107,7 +107,7 @@ def _sqlite(url: str, rest: str) -> Backend:
     path = unquote(rest.removeprefix("///")) if rest.startswith("///") else ""
     if not path or "?" in rest or "#" in rest or "\0" in path:
         raise UsageError(
-            f"the URL {url!r} does not name a file: use sqlite:///relative.db or sqlite:////absolute.db"
+            f"the URL {_shown(url)} does not name a file: use sqlite:///relative.db or sqlite:////absolute.db"
         )
     from azlatch.backends.sqlite import SqliteBackend
 

@@ -82,7 +82,13 @@ class Connection:
 
     @property
     def closed(self) -> bool:
+        """Whether it was closed, or the process is ending."""
         return self._closed
+
+    @property
+    def tied(self) -> bool:
+        """Whether it lives and dies with this process, and not in virtual time."""
+        return self in _real
 
     @property
     def is_open(self) -> bool:
@@ -125,7 +131,7 @@ class Connection:
             if self._audit is not None:
                 from azlatch.backends.machine import this_machine
 
-                boot = this_machine().boot
+                boot = this_machine().clock
                 self.recorder = Recorder(env, self._audit, self.instance, boot, self.backend.kind)
             self.pid = pid
         finally:
@@ -180,9 +186,10 @@ class Connection:
                 self.end(hold, give_up)
         self._drain()
         self.heart.stop()
-        if not left:
-            # Else the kernel drops the liveness lock, with the last thread that believes.
-            self.backend.close()
+        if left:
+            # The kernel drops the liveness lock, with the last thread that believes.
+            return
+        self.backend.close()
         if self.recorder is not None:
             self.recorder.emit("close")
 
@@ -302,6 +309,12 @@ class Connection:
         if self.recorder is not None:
             self.recorder.emit("given-back", name=grant.name, nonce=grant.nonce, fence=grant.fence)
 
+    def give_back_later(self, grant: Grant) -> None:
+        """The same without waiting for the store."""
+        if self.recorder is not None:
+            self.recorder.emit("given-back", name=grant.name, nonce=grant.nonce, fence=grant.fence)
+        self.release_later(grant)
+
     def break_hold(
         self, name: str, fence: int | None, reason: str, *, now: bool, until: float
     ) -> Broken | None:
@@ -314,7 +327,9 @@ class Connection:
         done = self.backend.break_hold(name, fence, self.instance.label, reason, now=now, until=until)
         if done is not None and self.recorder is not None:
             by = self.instance.label
-            self.recorder.emit("broken", name=name, fence=done.fence, by=by, reason=reason, now=now)
+            self.recorder.emit(
+                "broken", name=name, fence=done.fence, by=by, reason=reason, now=now, free_in=done.free_in
+            )
         return done
 
     def release_later(self, grant: Grant) -> None:

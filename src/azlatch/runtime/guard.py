@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -21,6 +22,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 _lock = threading.Lock()
 _sync: dict[str | None, Latches] = {}
 _async: dict[str | None, AsyncLatches] = {}
+
+
+def _renew_lock() -> None:
+    """In a forked child: a thread of the parent's may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def guarded(

@@ -30,6 +30,9 @@ CHORE_THREADS = 2
 #: The most threads of each kind, stuck ones included.
 MOST_THREADS = 16
 
+#: A worker that tells of a loss for longer than this is replaced, seconds.
+NEWS_LIMIT = 1.0
+
 _CHORE_FIRST = 0.05
 _CHORE_LAST = 5.0
 #: The most that one call of a chore may take, seconds.
@@ -208,6 +211,10 @@ class Heart:
         if renew is not None:
             reference = hold.reference
             self._renewals.submit(renew.until, lambda: self._renew(reference, renew))
+            self._renewals.replace_stuck()
+        elif hold.owes_news:
+            # Not here: an audit that hangs must not stop the clock of the others.
+            self._renewals.submit(self._env.now() + NEWS_LIMIT, hold.tell_lost)
             self._renewals.replace_stuck()
         self.watch_again(hold)
 

@@ -55,6 +55,7 @@ class Holding:
         self._hooks: list[Callable[[], None]] = []
         self._lost_signal: Signal | None = None
         self._told = False
+        self._forked = False
         self._disowned = False
         self._renewal_failures = 0
         self._slowest_renewal = 0.0
@@ -97,6 +98,9 @@ class Holding:
 
     def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until the hold is lost, at most `timeout` seconds; whether it is."""
+        # First, so that a forked child takes no lock of its parent's.
+        if self.is_lost:
+            return True
         with self._lock:
             if self._lost_signal is None:
                 self._lost_signal = self._env.signal()
@@ -156,13 +160,21 @@ class Holding:
 
     def lose_to_fork(self) -> None:
         """In a forked child: no lock of the parent's is taken, and the store is never called."""
-        if self.machine.state is State.HELD:
-            self._lock = threading.Lock()
-            self._told = True
-            self._hooks = []
-            self.machine.lose("forked")
+        if self._forked:
+            return
+        self._forked = True
+        self._lock = threading.Lock()
+        self._told = True
+        self._hooks = []
+        self.machine.lose("forked")
+
+    def _remove_hook(self, hook: Callable[[], None]) -> None:
+        with self._lock:
+            if hook in self._hooks:
+                self._hooks.remove(hook)
 
     def _add_hook(self, hook: Callable[[], None]) -> None:
+        self._look()
         with self._lock:
             if not self._told:
                 self._hooks.append(hook)
@@ -252,16 +264,21 @@ class Holding:
 
     def tend(self) -> Renew | None:
         """The heart's look: marks a loss, or returns the renewal to send."""
-        if self.machine.state is State.HELD and self._owner_ended is not None and self._owner_ended():
-            self._lose("owner-died")
-            self._connection.release_later(self.grant)
-            return None
         with self._lock:
-            renew = self.machine.renewal_due(self._env.now(), self._env.wall())
-            state = self.machine.state
-        if state is State.LOST and not self._told:
-            self._tell_lost()
-        return renew
+            if self.machine.state is State.HELD and self._owner_ended is not None and self._owner_ended():
+                self.machine.lose("owner-died")
+            return self.machine.renewal_due(self._env.now(), self._env.wall())
+
+    @property
+    def owes_news(self) -> bool:
+        """Whether it is lost and nobody was told yet."""
+        return self.machine.state is State.LOST and not self._told
+
+    def tell_lost(self) -> None:
+        """Tells whoever wants to know of the loss; on a worker, for what they do may take its time."""
+        self._tell_lost()
+        if self.machine.lost_reason == "owner-died":
+            self._connection.release_later(self.grant)
 
     def carry_out(self, renew: Renew) -> BackendError | OutcomeUnknown | None:
         """Sends the renewal and takes note of its outcome; returns the error that left it open."""

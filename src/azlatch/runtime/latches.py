@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from azlatch.backends.protocol import Broken, Granted, View
 from azlatch.core.acquisition import Acquisition, GiveBack, Pause, Try, Won
@@ -67,6 +67,7 @@ class Hold(Holding):
         self._connection.end(self)
 
     def __enter__(self) -> Hold:
+        self._require_held()
         thread = self._env.current()
         self._owner_ended = lambda: not thread.is_alive()
         return self
@@ -200,6 +201,7 @@ class Latches:
             if not one_shot:
                 waiter = Waiter(env, name)
                 front = connection.room.join(waiter)
+                account.queued = not front
                 while not front:
                     waiter.wait(give_up)
                     front = connection.room.is_front(waiter)
@@ -220,7 +222,7 @@ class Latches:
                     if isinstance(reply, Granted):
                         account.reply = reply
                 elif isinstance(step, Won):
-                    connection.count(name, missed=acquisition.misses > 0)
+                    connection.count(name, missed=account.queued or acquisition.misses > 0)
                     hold = Hold(
                         connection, step.grant, HoldMachine(terms, step.sent, step.sent, step.sent_wall)
                     )
@@ -237,10 +239,10 @@ class Latches:
                         told = waiter.wait(step.until)
                     step = acquisition.attempt(env.now(), env.wall())
                 elif isinstance(step, GiveBack):
-                    connection.release_later(step.grant)
+                    connection.give_back_later(step.grant)
                     step = acquisition.gave_back(env.now())
                 else:
-                    connection.count(name, missed=acquisition.misses > 0)
+                    connection.count(name, missed=account.queued or acquisition.misses > 0)
                     if step.error is not None:
                         raise step.error
                     return timed_out(connection, name, started, account.holder)
@@ -292,8 +294,7 @@ class Latches:
             BackendError: the store failed.
         """
         check_name(name)
-        if not isinstance(reason, str) or not reason.strip() or len(reason) > MAX_NOTE:
-            raise UsageError(f"a break needs a reason of 1 to {MAX_NOTE:,} characters: say why, it is recorded")
+        check_reason(reason)
         until = self._until()
         return self._connection.break_hold(name, fence, reason, now=now, until=until)
 
@@ -338,8 +339,10 @@ class HoldContext:
     def __enter__(self) -> Hold:
         if self._hold is not None:
             raise UsageError("this hold is entered already: call latches.hold(...) for each `with`")
-        self._hold = self._acquire()
-        return self._hold.__enter__()
+        hold = self._acquire()
+        entered = hold.__enter__()
+        self._hold = hold
+        return entered
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -392,14 +395,29 @@ class LatchLock:
 
     __enter__ = acquire
 
-    def __exit__(self, *_: Any) -> None:
-        self.release()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.__exit__(kind, error, traceback)
+        elif error is None:
+            raise RuntimeError("release unlocked lock")
 
 
-def check_note(text: str) -> None:
-    """Raises UsageError for a note that is not a text of at most 1,000 characters."""
+def check_note(text: str, what: str = "a note") -> None:
+    """Raises UsageError for what is not a text of at most 1,000 characters, lone surrogates apart."""
     if not isinstance(text, str) or len(text) > MAX_NOTE:
-        raise UsageError(f"a note is a text of at most {MAX_NOTE:,} characters: shorten it")
+        raise UsageError(f"{what} is a text of at most {MAX_NOTE:,} characters: shorten it")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UsageError(f"{what} has a lone surrogate in it, which no store can keep: remove it")
+
+
+def check_reason(reason: str) -> None:
+    """Raises UsageError for a break without a reason."""
+    check_note(reason, "a reason")
+    if not reason.strip():
+        raise UsageError("a break needs a reason: say why, it is recorded")
 
 
 def holder_of(reply: object) -> str | None:

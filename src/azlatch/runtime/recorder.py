@@ -66,7 +66,7 @@ class Recorder:
 class Account:
     """One acquire, from its request to a grant or its end."""
 
-    __slots__ = ("_id", "_name", "_one_shot", "_recorder", "_started", "_ttl", "holder", "reply")
+    __slots__ = ("_id", "_name", "_one_shot", "_recorder", "_started", "_ttl", "holder", "queued", "reply")
 
     def __init__(
         self,
@@ -86,6 +86,8 @@ class Account:
         #: Who had the name, as the store last said.
         self.holder: str | None = None
         self.reply: Granted | None = None
+        #: Whether it had to wait behind others of its process: that is contention before the store is asked.
+        self.queued = False
         if recorder is not None:
             self._id = next(recorder.acquires)
             recorder.emit("request", name=name, acquire=self._id, ttl=terms.ttl, timeout=patience)
@@ -123,7 +125,7 @@ class Account:
         return {
             "wait_s": now - self._started,
             "attempts": acquisition.attempts,
-            "misses": acquisition.misses,
+            "misses": acquisition.misses + self.queued,
             "failures": acquisition.failures,
             "slowest_s": acquisition.slowest,
         }

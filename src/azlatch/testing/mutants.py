@@ -142,8 +142,8 @@ def _any_clock(found: Record, life: record.Life, boot: str, time_namespace: str,
     return _evidence_of(found._replace(time_namespace="x"), life, boot, "x", now)
 
 
-def _same_epoch(epoch: int, boot_before: str, boot: str, cold: bool, least: int) -> int:
-    return max(epoch, least)
+def _same_epoch(epoch: int, boot_before: str, boot: str, cold: bool, now_ms: int) -> int:
+    return epoch or now_ms
 
 
 MUTANTS: dict[str, Mutant] = {

@@ -80,6 +80,8 @@ class SimulatedStore:
     epoch_boot: str = ""
     floor: int = 0
     down_until: float = 0.0
+    #: Whether wall clocks start at nothing, as on a machine whose battery is empty.
+    clock_lost: bool = False
     #: Set by mutants: a store that does what the protocol forbids.
     forgets_versions: bool = False
     deletes_on_release: bool = False
@@ -146,6 +148,7 @@ class SimulatedStore:
             else:
                 self.records[name] = last
         self.boot += "'"
+        self.clock_lost = self.world.rng.random() < 0.5
         for member in self.members.values():
             member.alive = False
 
@@ -179,11 +182,15 @@ class SimulatedBackend:
         self._wake = wake
         self.member = env.nonce()
         cold = not any(member.alive for member in store.members.values())
-        store.epoch = rules.next_epoch(store.epoch, store.epoch_boot, store.boot, cold, 1)
+        store.epoch = rules.next_epoch(store.epoch, store.epoch_boot, store.boot, cold, self._clock_ms())
         store.epoch_boot = store.boot
         self.epoch = store.epoch
         store.backends.append(self)
         store.members[self.member] = Member(self.process, store.boot, *self.namespaces)
+
+    def _clock_ms(self) -> int:
+        """Wall time, wherever that clock works: after a power loss it may not."""
+        return 0 if self.store.clock_lost else int(self.process.wall() * 1_000)
 
     def close(self) -> None:
         store = self.store
@@ -226,7 +233,7 @@ class SimulatedBackend:
         held = self._decide(claim, record)
         if held is not None:
             return self._contended(claim, held)
-        floor = max(self.epoch << 32, self.store.floor if record is None else 0)
+        floor = max(rules.epoch_floor(self.epoch), self.store.floor if record is None else 0)
         member = self.store.members[self.member]
         boot, namespace = (member.boot, member.time_namespace) if self.store.profile == "embedded" else ("", "")
         new = rules.granted(record, claim, floor, boot, namespace, self.member)
