@@ -350,6 +350,7 @@ class AsyncLatches:
                     account.granted(hold, acquisition, env.now())
                     connection.heart.watch(hold)
                     if connection.closed:
+                        hold.stop_believing()
                         raise UsageError("this connection was closed meanwhile: connect again")
                     won = True
                     return hold
