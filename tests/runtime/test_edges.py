@@ -149,12 +149,13 @@ def test_a_waiter_of_a_closed_loop_blocks_nobody() -> None:
     """M4: a loop that is closed with a waiter in it does not keep the place in line."""
     latches = azlatch.aio.connect("memory:")
     loop = asyncio.new_event_loop()
-    hold = loop.run_until_complete(latches.acquire("a"))
+    hold = loop.run_until_complete(latches.acquire("a", ttl=0.5, heartbeat=False))
     task = loop.create_task(latches.acquire("a", timeout=60))
     loop.run_until_complete(asyncio.sleep(0.1))
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     loop.close()
-    asyncio.run(hold.release())
+    # Nobody releases it, so that no wake-up finds out.
+    assert asyncio.run(hold.wait_lost(PATIENCE))
 
     async def main() -> None:
         again = await latches.acquire("a", timeout=PATIENCE)
@@ -348,9 +349,10 @@ def test_an_audit_that_hangs_stops_no_other_hold() -> None:
 
     latches = azlatch.connect("memory:", audit=sink)
     try:
-        latches.acquire("a", ttl=3, max_hold=0.3)
+        lost = latches.acquire("a", ttl=3, max_hold=0.3)
         other = latches.acquire("b", ttl=3)
         until(lambda: other.machine.renewals >= 2)
+        assert lost.machine.lost_reason == "max-hold"
     finally:
         release.set()
         latches.close()
