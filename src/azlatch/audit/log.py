@@ -68,6 +68,8 @@ class FileSink:
             try:
                 if os.fstat(file).st_size >= self._max_bytes:
                     self._rotate()
+            except BlockingIOError:
+                pass  # another process is at it; until it is done the file grows a little more
             except OSError as error:
                 # The line is there all the same; the file grows until a rotation succeeds.
                 if not self._rotation_failed:
@@ -112,7 +114,7 @@ class FileSink:
         """Moves the file aside; processes that race for it agree through a lock."""
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            # Whoever has it is doing the same; if that takes long, the file grows a little more.
+            # Without waiting: whoever has it may have been stopped.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
                 found = os.lstat(self.path)
