@@ -223,7 +223,7 @@ MUTANTS: dict[str, Mutant] = {
     "unknown-is-success": Mutant(
         "M5: a lost reply is not a success",
         ((HoldMachine, "renewal_failed", _unknown_is_success),),
-        stress="lost-writes",
+        stress="lost-requests",
     ),
     "absent-is-failure": Mutant(
         "R5: a nonce that is absent may still turn up",

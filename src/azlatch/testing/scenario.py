@@ -35,7 +35,7 @@ from azlatch.testing.simulated_store import Faults, Profile, SimulatedBackend, S
 from azlatch.testing.virtual import Process, World
 
 #: What a world can be made harsher in, where most worlds would not need a rule.
-Stress = Literal["late-replies", "clocks", "stops", "freezes", "lost-writes", "operators"]
+Stress = Literal["late-replies", "clocks", "stops", "freezes", "lost-writes", "lost-requests", "operators"]
 
 
 @dataclass
@@ -78,6 +78,8 @@ class Plan:
             self.stops = 8
         elif kind == "operators":
             self.operators = 8
+        elif kind == "lost-requests":
+            self.faults = Faults(drop_request=0.5, latency=self.ttl / 50)
         elif kind == "lost-writes":
             late = 0.3 if self.profile == "remote" else 0.0
             self.faults = Faults(drop_reply=0.3, land_late=late, latency=self.ttl / 50, only_acquires=True)
