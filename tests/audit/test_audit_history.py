@@ -31,7 +31,8 @@ def _load() -> ModuleType:
     return module
 
 
-World = _load().World
+_world = _load()
+World, TTL = _world.World, _world.TTL
 cases = settings(deadline=None, max_examples=60)
 seeds = st.integers(0, 100_000)
 ENDS = ("released", "lost")
@@ -175,6 +176,18 @@ def test_a_break_without_now_gives_nothing_up() -> None:
     world.hold("a", world.living[1])
     world.end(held, "lost", "broken")
     assert status(check(world.events), "M1") == "fail"
+
+
+@pytest.mark.parametrize(("after", "expected"), [(TTL - 1, "pass"), (TTL + 1, "fail")])
+def test_a_break_that_stops_nobody(after: float, expected: str) -> None:
+    """B1: a holder that was broken believes for a ttl at the most: a renewal after the break must not count."""
+    world = World(6)
+    held = world.hold("a", world.living[0])
+    world.broken(held, now=False, free_in=TTL)
+    world.now += after
+    held.until = world.now + 1.0
+    world.end(held)
+    assert check(world.events).status == expected
 
 
 # -- what is not complete is unknown -------------------------------------------------------------------

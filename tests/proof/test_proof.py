@@ -32,8 +32,7 @@ KEYS = {
 #: - no-margin, hidden-pause, any-clock need clocks of several machines, freezes, or time namespaces;
 #: - same-epoch needs a power loss; contenders-ttl needs ttls that differ;
 #: - forgets-observations is about those who try once; here everyone waits, and the boot's clock tells the age;
-#: - revived and upsert-renewal need a renewal in flight at the moment of the stop, which is a matter of luck;
-#: - break-keeps-nonce makes a break idle, and breaks no promise that this work could see.
+#: - revived and upsert-renewal need a renewal in flight at the moment of the stop, which is a matter of luck.
 SHOWN = [
     "no-fence-check",
     "beat-not-raised",
@@ -41,6 +40,7 @@ SHOWN = [
     "deadline-unchecked",
     "any-triple",
     "break-frees-at-once",
+    "break-keeps-nonce",
 ]
 
 

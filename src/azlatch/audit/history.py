@@ -1,4 +1,4 @@
-"""Whether a history can be true: M1, M2 and M3, checked from the audit log alone.
+"""Whether a history can be true: M1, M2, M3 and B1, checked from the audit log alone.
 
 Three-valued. *fail*: two events contradict a promise. *unknown*: a part is missing, torn or cannot be
 ordered, so that nothing is proved. *pass*: everything is there and agrees. A failure outweighs what is
@@ -16,6 +16,7 @@ What it can conclude, and from what:
   that the user vouches for. A hold without an end is over only if the next grant names it as the one before,
   says by which rule it was taken over, and its instance has said nothing since. A break with `now` gives up
   M1 for the hold it broke, and is counted. Of a grant that reached nobody, nobody believed anything.
+* B1: within one boot: the holder of a hold that was broken believed for no longer than its ttl after that.
 """
 
 from __future__ import annotations
@@ -303,6 +304,7 @@ def _check_beliefs(name: str, holds: list[_Hold], case: _Case) -> None:
             before = before if before is not None and before.until is not None else None
             continue
         breaks = case.breaks.get((name, hold.fence), [])
+        _check_breaks(name, hold, breaks, case)
         if any(map(_is_now, breaks)):
             before = None
             continue
@@ -312,6 +314,20 @@ def _check_beliefs(name: str, holds: list[_Hold], case: _Case) -> None:
                 longest.get(_clock(grant), (hold.until, hold)), (hold.until, hold), key=lambda each: each[0]
             )
         before = hold
+
+
+def _check_breaks(name: str, hold: _Hold, breaks: list[Event], case: _Case) -> None:
+    """B1: whoever was broken cannot renew any more, so that belief ends within a ttl."""
+    ttl = _number(hold.granted, "ttl")
+    for event in breaks:
+        if hold.until is None or ttl is None or _clock(event) != _clock(hold.granted):
+            continue
+        if hold.until > event.at + ttl:
+            text = (
+                f"fence {hold.fence} was broken, and its holder believed for {hold.until - event.at:.3f} s more"
+            )
+            case.verdict.fail("B1", name, text, hold.granted, event)
+            return
 
 
 def _doubt(

@@ -56,7 +56,17 @@ def command(
     folder = _empty_folder(keep) if keep else tempfile.mkdtemp(prefix="azlatch-prove-")
     try:
         url = options.url or f"sqlite:///{os.path.join(os.path.abspath(folder), 'latches.db')}"
-        plan = Plan(url, os.path.abspath(folder), instances, names, seconds, seed, not unprotected, mutant)
+        plan = Plan(
+            url,
+            os.path.abspath(folder),
+            instances,
+            names,
+            seconds,
+            seed,
+            not unprotected,
+            mutant,
+            options.url is None,
+        )
         if plan.protected:
             # What cannot be used is said at once, and not by each instance.
             with azlatch.connect(url, audit=os.path.join(folder, "audit.jsonl"), create=True):

@@ -58,7 +58,7 @@ def _run(seconds: float, *, protected: bool) -> Result:
                 told[0] += 1
                 print(f"  {share:4.0%}  {result.kills} killed, {result.pauses} stopped", flush=True)
 
-        return run(Plan(url, folder, seconds=seconds, protected=protected), progress)
+        return run(Plan(url, folder, seconds=seconds, protected=protected, alone=True), progress)
 
 
 def _shown(value: Any) -> str:

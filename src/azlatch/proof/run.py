@@ -43,7 +43,7 @@ Outcome = Literal["pass", "fail", "inconclusive"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to prove, and where."""
+    """What to prove, and where; `alone` says that nobody else uses the store."""
 
     url: str
     folder: str
@@ -53,6 +53,7 @@ class Plan:
     seed: int = 0
     protected: bool = True
     mutant: str = ""
+    alone: bool = False
 
     def __post_init__(self) -> None:
         for name, value, most in (("instances", self.instances, 256), ("names", self.names, 10_000)):
@@ -161,6 +162,7 @@ class _Instance:
             "ttl": TTL,
             "think": THINK,
             "mutant": plan.mutant,
+            "alone": plan.alone,
         }
         self.errors = open(os.path.join(plan.folder, f"stderr-{number}.txt"), "wb")  # noqa: SIM115 - closed in end()
         self.process = subprocess.Popen(

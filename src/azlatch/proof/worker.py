@@ -24,7 +24,7 @@ from azlatch.runtime.latches import Hold, Latches
 
 #: The share of changes that take longer than the ttl, so that only renewals keep the hold ...
 _LONG = 0.01
-#: ... that are followed by a purge of unused names, and by a break of somebody's hold.
+#: ... that are followed by a purge of unused names, where the store is the proof's own, and by a break.
 _PURGE, _BREAK = 0.02, 0.02
 
 #: How long a worker that is to be killed waits for it, seconds.
@@ -85,8 +85,11 @@ class Worker:
         chance = self._rng.random()
         try:
             if chance < _BREAK:
-                latches.break_hold(self._rng.choice(self._names), reason="a proof")
-            elif chance < _BREAK + _PURGE:
+                # What has been held the longest is what an operator would break.
+                held = [view for view in latches.list() if view.state == "held" and view.since is not None]
+                for view in sorted(held, key=lambda view: view.since or 0.0)[:1]:
+                    latches.break_hold(view.name, reason="a proof", fence=view.fence)
+            elif chance < _BREAK + _PURGE and self._task["alone"]:
                 latches.purge(older_than=0)
         except (azlatch.BackendError, azlatch.UsageError):
             self.counts["errors"] += 1
