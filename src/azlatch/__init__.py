@@ -18,12 +18,12 @@ from azlatch.errors import (
     OutcomeUnknown,
     UsageError,
 )
-from azlatch.runtime.connect import connect
-from azlatch.runtime.guard import guarded
-from azlatch.runtime.latches import Hold, Latches
 
 if TYPE_CHECKING:
     from azlatch import aio
+    from azlatch.runtime.connect import connect
+    from azlatch.runtime.guard import guarded
+    from azlatch.runtime.latches import Hold, Latches
 
 __all__ = [
     "AcquireTimeout",
@@ -48,10 +48,26 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+#: What is loaded when it is first touched: a program that imports azlatch may never take a latch.
+_LATER = {
+    "Hold": "azlatch.runtime.latches",
+    "Latches": "azlatch.runtime.latches",
+    "connect": "azlatch.runtime.connect",
+    "guarded": "azlatch.runtime.guard",
+}
+
+
 def __getattr__(name: str) -> Any:
+    import importlib
+
     if name == "aio":
         # asyncio costs more than all the rest: who does not use it does not pay for it.
-        import importlib
-
         return importlib.import_module("azlatch.aio")
+    if name in _LATER:
+        found = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+        return found
     raise AttributeError(f"module 'azlatch' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
