@@ -133,17 +133,15 @@ def _measure(plan: Plan, place: Path, port: int, *, redis: bool, progress: _Prog
                 )
             )
     progress.step("start of Python with and without azlatch")
-    codes = [f"import {US}", "pass"]
+    codes = [f"import {US}", f"import {US}; {US}.connect", "pass"]
     starts = startup.measure(place, codes=codes, runs=plan.startup_runs)
-    added = f"adds {(starts[0].elapsed - starts[1].elapsed) * 1e3:.1f} ms"
+    added = [f"adds {(start.elapsed - starts[-1].elapsed) * 1e3:.1f} ms" for start in starts[:-1]]
     sections.append(
         Section("Start of Python", ("elapsed", "processor"), "ms", "lower", 1).compare(
             codes[0],
             [
-                Row(
-                    code, (start.elapsed * 1e3, start.processor * 1e3), remark=added if code == codes[0] else ""
-                )
-                for code, start in zip(codes, starts, strict=True)
+                Row(code, (start.elapsed * 1e3, start.processor * 1e3), remark=remark)
+                for code, start, remark in zip(codes, starts, [*added, ""], strict=True)
             ],
         )
     )
