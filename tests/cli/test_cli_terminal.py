@@ -126,7 +126,7 @@ def test_ctrl_z_stops_both_and_gives_the_terminal_back(terminal: Callable[..., T
 
 def test_lost_while_stopped_ends_the_command(terminal: Callable[..., Terminal]) -> None:
     """Whoever stays stopped past the ttl has lost the latch: fg ends the command with 76."""
-    screen = terminal("{run} --ttl 1 -- sh -c 'echo go; sleep 60'; sleep 1.5; fg; echo \"code $?\"")
+    screen = terminal("{run} --ttl 3 -- sh -c 'echo go; sleep 60'; sleep 3.5; fg; echo \"code $?\"")
     screen.until("go\r\n")
     screen.type("\x1a")
     screen.until("code 76")

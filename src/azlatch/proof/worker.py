@@ -23,7 +23,7 @@ from azlatch.proof.values import Values
 from azlatch.runtime.latches import Hold, Latches
 
 #: The share of changes that take longer than the ttl, so that only renewals keep the hold ...
-_LONG = 0.01
+_LONG = 0.02
 #: ... that are followed by a purge of unused names, where the store is the proof's own, and by a break.
 _PURGE, _BREAK = 0.02, 0.02
 
@@ -123,7 +123,7 @@ class Worker:
         """The work between reading and writing, where a fault may be due; whether it was stopped there."""
         long = hold is not None and self._rng.random() < _LONG
         time.sleep(
-            self._rng.uniform(1.2, 2.0) * self._ttl if long else self._rng.uniform(0.0, self._task["think"])
+            self._rng.uniform(1.2, 3.0) * self._ttl if long else self._rng.uniform(0.0, self._task["think"])
         )
         if not select.select([sys.stdin], [], [], 0)[0]:
             return False
