@@ -205,7 +205,7 @@ def test_every_command_and_option_is_documented() -> None:
     known = {option for each in _commands(group, context) for param in each.params for option in param.opts}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) - known - {"--"} == set()
     headings = re.findall(
-        r"azlatch ((?:gate|audit) )?([a-z]+)", "\n".join(re.findall("^## azlatch.*$", text, re.MULTILINE))
+        r"azlatch ((?:gate|audit|lab) )?([a-z]+)", "\n".join(re.findall("^## azlatch.*$", text, re.MULTILINE))
     )
     for parent, name in headings:
         found = group.get_command(context, parent.strip() or name)
