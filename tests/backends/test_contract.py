@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import pkgutil
+import time
 from pathlib import Path
 
 import pytest
 
 import azlatch.backends
+from azlatch.backends.blob import BlobBackend
 from azlatch.backends.memory import MemoryBackend, MemoryStore
 from azlatch.backends.sqlite import SqliteBackend
+from azlatch.core.terms import Limits
 from azlatch.testing.contract import DRIVERS, LatchContract
+from azlatch.testing.simulated_blob import SimulatedBlobs, SimulatedBlobService
 
 #: Modules of azlatch.backends that are no store: what stores are made of.
-PARTS = {"liveness", "machine", "protocol", "sqlite_doctor", "sqlite_file", "wakes"}
+PARTS = {
+    *("bounded", "liveness", "machine", "protocol", "wakes", "workers"),
+    *("blob_doctor", "blob_service", "sqlite_doctor", "sqlite_file", "storage_account"),
+}
 
 
 class TestMemorySync(LatchContract):
@@ -45,6 +52,27 @@ class TestSqliteSync(LatchContract):
 
 
 class TestSqliteAsync(TestSqliteSync):
+    driver = "async"
+
+
+class TestBlobRulesSync(LatchContract):
+    """The Blob backend on the service's rules in memory, with leases that are shorter than the service's."""
+
+    driver = "sync"
+    store = "blob"
+    ttl = 1.0
+
+    @pytest.fixture(autouse=True)
+    def _container(self) -> None:
+        self.container = SimulatedBlobs(time.time)
+
+    def new_backend(self) -> BlobBackend:
+        backend = BlobBackend.from_service(lambda env: SimulatedBlobService(self.container))
+        backend.limits = Limits(self.ttl, 60.0)
+        return backend
+
+
+class TestBlobRulesAsync(TestBlobRulesSync):
     driver = "async"
 
 

@@ -34,6 +34,21 @@ def test_an_unknown_outcome_is_asked_for_again_with_the_same_nonce() -> None:
     assert won.sent == 0.0
 
 
+def test_a_resend_takes_what_its_deadline_leaves() -> None:
+    """T4: a resend's call ends when its grant would be too late, and after that the nonce is the janitor's."""
+    machine = acquisition()
+    machine.attempt(0.0, 0.0)
+    machine.failed(9.0, OutcomeUnknown("?", basis=3), 0.5)
+    second = machine.attempt(20.0, 20.0)
+    assert isinstance(second, Try)
+    assert (second.nonce, second.until) == ("n1", machine.terms.deadline(0.0))
+    machine.failed(27.0, BackendUnavailable("x"), 0.5)
+    assert [orphan.nonce for orphan in machine.take_orphans()] == ["n1"]
+    third = machine.attempt(28.0, 28.0)
+    assert isinstance(third, Try)
+    assert third.nonce == "n2"
+
+
 def test_a_definite_answer_ends_the_nonce() -> None:
     """After contention or a definite failure the next try has a fresh nonce."""
     machine = acquisition()

@@ -7,7 +7,7 @@ Contract, checked by `azlatch.testing.contract` for every backend:
 * A service that answers "no" is an answer. One that does not answer in time raises BackendUnavailable if
   nothing was sent, or if what was sent certainly did not happen; OutcomeUnknown if it may have.
 * `acquire` with the same nonce again finds the grant that an earlier, unanswered one made.
-* No method retries on its own past one round, and none is called while a lock is held.
+* No method retries on its own past one round and one read-back, and none is called while a lock is held.
 * All methods may be called from any thread at once.
 """
 
@@ -58,7 +58,9 @@ class View(NamedTuple):
     """What `inspect` and `list` show of a name. Texts in it come from outside: escape before showing.
 
     `since` is wall time; `age` is seconds since the last beat and `expires_in` until a contender may take
-    it, where the store can tell; `waiters` counts instances in line, where the store knows.
+    it, where the store can tell; `waiters` counts instances in line, where the store knows. `orphan` says
+    why the store itself knows that nobody looks after the hold, or "". Without `certain` what is said of the
+    holder was written beside a lease that may be a later one (L3).
     """
 
     name: str
@@ -73,6 +75,8 @@ class View(NamedTuple):
     waiters: int | None
     breaker: str
     reason: str
+    orphan: str = ""
+    certain: bool = True
 
 
 class Check(NamedTuple):
@@ -85,10 +89,10 @@ class Check(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """What a break did: `fence` of the hold that was broken, and in how many seconds at the latest the
-    name is granted again."""
+    """What a break did: `fence` of the hold that was broken (None: it had none), and in how many seconds at
+    the latest the name is granted again."""
 
-    fence: int
+    fence: int | None
     free_in: float
 
 
@@ -143,7 +147,7 @@ class Backend(Protocol):
         ...
 
     def list(self, until: float) -> Iterator[View]:
-        """Every name that has a record, in the order of names, page by page."""
+        """Every name that has a record, in the store's order of them, page by page."""
         ...
 
     def break_hold(

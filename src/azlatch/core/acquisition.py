@@ -121,6 +121,7 @@ class Acquisition:
 
     def attempt(self, now: float, wall: float) -> Step:
         """The start, and the end of every pause."""
+        self._drop_late(now)
         if self._unsettled is None:
             self._nonce = self.new_nonce()
             self._first_sent = now
@@ -174,14 +175,12 @@ class Acquisition:
         self._error = error
         if isinstance(error, OutcomeUnknown):
             self._unsettled = Orphan(self._nonce, error.basis, self._first_sent)
-            if too_late(now, self.terms.deadline(self._first_sent)):
-                self.orphans.append(self._unsettled)
-                self._unsettled = None
         backoff = min(_FIRST_RETRY * 2**self._streak, _LAST_RETRY)
         self._streak = min(self._streak + 1, 10)
         delay = backoff * (0.5 + jitter / 2)
         if isinstance(error, BackendThrottled) and error.retry_after is not None:
             delay = max(delay, error.retry_after)
+        self._drop_late(now + delay)
         return self._wait(now, now + delay, wakeable=False)
 
     def take_orphans(self) -> list[Orphan]:
@@ -210,8 +209,14 @@ class Acquisition:
             look = min(look, self.give_up)
         return Pause(look, wakeable)
 
+    def _drop_late(self, next_sent: float) -> None:
+        """A nonce that could only be granted too late is not sent again."""
+        if self._unsettled is not None and too_late(next_sent, self.terms.deadline(self._first_sent)):
+            self.orphans.append(self._unsettled)
+            self._unsettled = None
+
     def _call_ends(self, now: float) -> float:
-        most = now + self.terms.call_limit
+        most = min(now + self.terms.acquire_limit, self.terms.deadline(self._first_sent))
         if self.one_shot:
             return min(most, now + TRY_LIMIT)
         if self.give_up is None:

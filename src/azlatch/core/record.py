@@ -76,7 +76,8 @@ class Claim(NamedTuple):
 
     The nonce is fresh for every grant and the same for every resend of one request, so that a reply that
     was lost can be told apart (R5). `sent` is the claimant's clock before the first of those resends.
-    `queue` asks the store to keep a place in line when the name is held.
+    `queue` asks the store to keep a place in line when the name is held; without `fenced` the grant needs
+    no fence, which saves some stores a request.
     """
 
     name: str
@@ -88,14 +89,15 @@ class Claim(NamedTuple):
     holder: Instance
     queue: bool
     observation: Observation | None
+    fenced: bool = True
 
 
 class Grant(NamedTuple):
-    """A name granted under a nonce. `version` is the store's version of the grant."""
+    """A name granted under a nonce. `version` is the store's version of the grant, `fence` None without one."""
 
     name: str
     nonce: str
-    fence: int
+    fence: int | None
     ttl: float
     version: int
 

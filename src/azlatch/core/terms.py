@@ -13,10 +13,11 @@ from azlatch.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a store allows, in seconds."""
+    """What a store allows, in seconds; and how many requests, one after the other, an acquire may take."""
 
     min_ttl: float
     max_ttl: float
+    requests: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Terms:
         renew_every: from one successful renewal to the next.
         max_hold: the most that a hold may last, or None.
         heartbeat: whether the heart renews at all.
+        requests: how many requests, one after the other, an acquire may take at this store.
     """
 
     ttl: float
@@ -36,6 +38,7 @@ class Terms:
     renew_every: float
     max_hold: float | None
     heartbeat: bool
+    requests: int = 1
 
     @property
     def life(self) -> float:
@@ -44,8 +47,13 @@ class Terms:
 
     @property
     def call_limit(self) -> float:
-        """The most that one call may take (T4)."""
+        """The most that one request may take (T4)."""
         return self.life / 3
+
+    @property
+    def acquire_limit(self) -> float:
+        """The most that the requests of one try may take together: never more than a grant would live."""
+        return min(self.call_limit * self.requests, self.life)
 
     def deadline(self, sent: float) -> float:
         """When belief ends, counted from *before* the last successful request was sent (T1)."""
@@ -100,7 +108,7 @@ def terms_of(
         max_hold = seconds("max_hold", max_hold)
         if max_hold <= 0:
             raise UsageError(f"max_hold is {max_hold:g} s: give it seconds above 0, or None for no cap")
-    return Terms(ttl, margin, renew_every, max_hold, heartbeat)
+    return Terms(ttl, margin, renew_every, max_hold, heartbeat, limits.requests)
 
 
 def timeout_of(timeout: float | None) -> float | None:

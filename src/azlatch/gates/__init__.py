@@ -8,14 +8,16 @@ next to what it guards, never with the latch (M3 and F5 of the protocol).
 `fence_condition`, `check_rowcount`    any SQL database: the row itself is the gate
 `SqliteGate`                           an SQLite database: your statements and the fence in one transaction
 `FileGate`                             a file that is replaced whole, or a command that is run
+`BlobGate`                             a blob: the service refuses the stale writer
 `MemoryGate`                           a value in this process
 =====================================  =====================================================================
 
-Every gate has `newest` and `history()`, the order in which it accepted.
+Every gate has `newest`; all but `BlobGate` have `history()`, the order in which they accepted.
 """
 
 from __future__ import annotations
 
+from azlatch.gates.blob import BlobGate
 from azlatch.gates.condition import check_rowcount, fence_assignment, fence_condition
 from azlatch.gates.fence import Acceptance, FenceSource, HasFence, fence_of
 from azlatch.gates.file import FileGate, GuardedFile, Passage
@@ -24,6 +26,7 @@ from azlatch.gates.sql import GateCursor, SqliteGate
 
 __all__ = [
     "Acceptance",
+    "BlobGate",
     "FenceSource",
     "FileGate",
     "GateCursor",

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from azlatch.errors import FenceRejected, OutcomeUnknown, UsageError
-from azlatch.gates.fence import FenceSource, check_fence, fence_of
+from azlatch.gates.fence import FenceSource, check_fence, fence_of, reporting
 
 _COLUMN = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]{0,127}\.){0,2}[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PARAMETER = re.compile(
@@ -88,7 +88,13 @@ def check_rowcount(
         OutcomeUnknown: the driver did not count (-1): roll back, or use one that does.
         UsageError: the fence is none.
     """
-    offered = fence_of(fence)
+    with reporting(fence, "the row"):
+        return _check_rowcount(rowcount, fence_of(fence), expected, current)
+
+
+def _check_rowcount(
+    rowcount: int, offered: int, expected: int, current: Callable[[], Sequence[object] | None] | None
+) -> int:
     if rowcount >= expected:
         return rowcount
     if current is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from azlatch.errors import FenceRejected, UsageError
@@ -79,6 +81,18 @@ def check_fence(offered: int, newest: int | None, gate: str) -> None:
             offered=offered,
             newest=newest,
         )
+
+
+@contextlib.contextmanager
+def reporting(source: FenceSource, gate: str) -> Iterator[None]:
+    """Lets a hold whose connection keeps an audit log note there that a gate refused it."""
+    try:
+        yield
+    except FenceRejected as refused:
+        note = getattr(source, "note_rejection", None)
+        if note is not None:
+            note(gate, refused.newest)
+        raise
 
 
 def check_timeout(timeout: float) -> float:

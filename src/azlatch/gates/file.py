@@ -27,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from azlatch.errors import BackendUnavailable, OutcomeUnknown, UsageError
-from azlatch.gates.fence import Acceptance, FenceSource, check_fence, check_timeout, fence_of
+from azlatch.gates.fence import Acceptance, FenceSource, check_fence, check_timeout, fence_of, reporting
 from azlatch.gates.folder import Folder, sync, translated
 from azlatch.gates.ledger import MAX_BYTES, Ledger, decode
 
@@ -175,7 +175,8 @@ class FileGate:
         offered = fence_of(fence)
         with Folder(self._folder) as folder, folder.locked(f"{self._name}.gate", self._timeout) as lock:
             ledger = self._ledger(folder)
-            check_fence(offered, ledger.newest, self.path)
+            with reporting(fence, self.path):
+                check_fence(offered, ledger.newest, self.path)
             yield folder, lock, ledger.with_next(offered)
 
     def _ledger(self, folder: Folder) -> Ledger:

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from azlatch.errors import BackendUnavailable, FenceRejected, UsageError
-from azlatch.gates.fence import Acceptance, FenceSource, check_fence, check_history, check_timeout, fence_of
+from azlatch.gates.fence import (
+    Acceptance,
+    FenceSource,
+    check_fence,
+    check_history,
+    check_timeout,
+    fence_of,
+    reporting,
+)
 
 T = TypeVar("T")
 
@@ -57,7 +65,8 @@ class MemoryGate(Generic[T]):
                     f"the function writes to {_GATE} that it is inside of: return the value instead"
                 )
             try:
-                check_fence(offered, self.newest, _GATE)
+                with reporting(fence, _GATE):
+                    check_fence(offered, self.newest, _GATE)
             except FenceRejected:
                 self._rejected += 1
                 raise

@@ -32,7 +32,7 @@ from azlatch.errors import (
     UsageError,
 )
 from azlatch.gates.condition import check_rowcount, fence_assignment, fence_condition
-from azlatch.gates.fence import Acceptance, FenceSource, check_history, check_timeout, fence_of
+from azlatch.gates.fence import Acceptance, FenceSource, check_history, check_timeout, fence_of, reporting
 from azlatch.gates.folder import translated
 from azlatch.gates.sqlite_write import SqliteWrite, plain_cursor
 
@@ -125,7 +125,7 @@ class SqliteGate:
             with self._translated():
                 write = SqliteWrite(connection, self._resource)
             try:
-                with self._translated():
+                with self._translated(), reporting(fence, self._resource):
                     acceptance = write.accept(offered, self._history)
                     cursor = connection.cursor(GateCursor)
                 cursor.acceptance = acceptance

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from azlatch.backends.workers import Workers
 from azlatch.core.env import Env
 from azlatch.errors import BackendUnavailable, OutcomeUnknown
-from azlatch.runtime.workers import Workers
 
 logger = logging.getLogger("azlatch")
 

@@ -36,9 +36,9 @@ def connect(
     """Latches in the store that the URL names. Does no I/O; the first use, or `with`, does.
 
     Args:
-        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``memory:`` (private) or ``memory:NAME``
-            (shared within the process). By default ``AZLATCH_URL``, else the embedded store in the user's
-            state directory.
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``blob://ACCOUNT/CONTAINER``, ``memory:``
+            (private) or ``memory:NAME`` (shared within the process). By default ``AZLATCH_URL``, else the
+            embedded store in the user's state directory.
         backend: a store instead of a URL.
         instance: how this process is named to others; by default its host, pid and platform role.
         fence: whether holds carry a fencing token; without one, gates refuse them.
@@ -98,7 +98,9 @@ def backend_of(url: str) -> Backend:
         return _sqlite(url, rest)
     if scheme == "memory":
         return _memory(rest)
-    raise UsageError(f"this azlatch has no {scheme} backend: use sqlite: or memory:")
+    if scheme == "blob":
+        return _blob(url)
+    raise UsageError(f"this azlatch has no {scheme} backend: use sqlite:, blob: or memory:")
 
 
 def _sqlite(url: str, rest: str) -> Backend:
@@ -122,6 +124,13 @@ def _memory(rest: str) -> Backend:
         return MemoryBackend()
     with _shared_lock:
         return MemoryBackend(_shared.setdefault(name, MemoryStore()))
+
+
+def _blob(url: str) -> Backend:
+    from azlatch.backends.blob import BlobBackend
+    from azlatch.backends.storage_account import container_of
+
+    return BlobBackend.in_container(*container_of(url, os.environ))
 
 
 def default_url(environment: dict[str, str]) -> str:

@@ -225,6 +225,7 @@ class Connection:
             self.instance,
             queue,
             observation,
+            self.fence,
         )
 
     def ask(self, claim: Claim, until: float) -> Reply:

@@ -14,10 +14,10 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from azlatch.backends.workers import Workers
 from azlatch.core.env import Env
 from azlatch.core.hold import Renew, State
 from azlatch.errors import BackendError, HeartUnavailable, OutcomeUnknown
-from azlatch.runtime.workers import Workers
 
 if TYPE_CHECKING:
     from azlatch.backends.protocol import Backend

@@ -218,6 +218,12 @@ class Holding:
             "slowest_renewal_s": self._slowest_renewal or None,
         }
 
+    def note_rejection(self, gate: str, newest: int | None) -> None:
+        """A gate refused this hold: a newer one has been there. For the audit."""
+        recorder = self._connection.recorder
+        if recorder is not None and self.pid == self._env.pid():
+            recorder.emit("rejected", name=self.name, gate=gate, fence=self.fence, newest=newest)
+
     def has_living_owner(self) -> bool:
         """Whether a thread or task is inside `with` and has not ended."""
         return self._owner_ended is not None and not self._owner_ended()

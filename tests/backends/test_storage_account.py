@@ -1,0 +1,208 @@
+"""URLs, connection strings and answers of the Blob service, put into words; and nothing secret in them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import traceback
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from azlatch.backends.blob import BlobBackend
+from azlatch.backends.blob_service import Refused, in_words
+from azlatch.backends.storage_account import EMULATOR_KEY, account_of, check_container, container_of
+from azlatch.errors import (
+    BackendDenied,
+    BackendMisconfigured,
+    BackendThrottled,
+    BackendUnavailable,
+    LatchError,
+    OutcomeUnknown,
+    UsageError,
+)
+from azlatch.runtime.connect import connect
+from azlatch.runtime.env import REAL
+
+CANARY = "c2VjcmV0LWNhbmFyeQ=="
+KEYED = f"DefaultEndpointsProtocol=https;AccountName=shop;AccountKey={CANARY};EndpointSuffix=core.windows.net"
+SIGNED = f"BlobEndpoint=https://shop.blob.core.windows.net/;SharedAccessSignature=sv=1&sig={CANARY}"
+
+
+PUBLIC = "https://shop.blob.core.windows.net"
+LOCAL = "http://127.0.0.1:10000/devstoreaccount1"
+OTHER_PORT = "http://127.0.0.1:4711/devstoreaccount1"
+EMULATED = f"AccountName=devstoreaccount1;AccountKey={EMULATOR_KEY};BlobEndpoint={OTHER_PORT};"
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "endpoint"),
+    [
+        ("blob://shop/latches", {}, PUBLIC),
+        ("blob://shop.blob.core.usgovcloudapi.net/c-1", {}, "https://shop.blob.core.usgovcloudapi.net"),
+        ("blob://shop/latches", {"AZURE_STORAGE_CONNECTION_STRING": KEYED}, PUBLIC),
+        ("blob://shop/latches", {"AZURE_STORAGEBLOB_CONNECTIONSTRING": SIGNED}, PUBLIC),
+        ("blob://shop/latches?connection=AzureWebJobsStorage", {"AzureWebJobsStorage": KEYED}, PUBLIC),
+        ("blob://shop/latches?connection=Jobs", {"Jobs__blobServiceUri": f"{PUBLIC}/"}, PUBLIC),
+        ("blob://shop/latches?connection=Jobs", {"Jobs__accountName": "shop"}, PUBLIC),
+        ("blob://devstoreaccount1/latches", {}, LOCAL),
+        ("blob://devstoreaccount1/latches?connection=J", {"J": "UseDevelopmentStorage=true"}, LOCAL),
+        ("blob://devstoreaccount1/latches", {"AZURE_STORAGE_CONNECTION_STRING": EMULATED}, OTHER_PORT),
+    ],
+)
+def test_urls(url: str, environment: dict[str, str], endpoint: str) -> None:
+    """Every way to name an account, and where it leads."""
+    account, container = container_of(url, environment)
+    assert account.name == ("devstoreaccount1" if "devstore" in endpoint else "shop")
+    assert account.endpoint == endpoint
+    assert container in ("latches", "c-1")
+    assert CANARY not in repr(account)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "words"),
+    [
+        ("blob://shop", {}, "not complete"),
+        ("blob:///latches", {}, "not complete"),
+        ("blob://shop/a/b", {}, "container name"),
+        ("blob://shop/UPPER", {}, "container name"),
+        ("blob://shop/ab", {}, "3 to 63"),
+        ("blob://shop/a--b", {}, "single hyphens"),
+        ("blob://Shop_1/latches", {}, "account name"),
+        (f"blob://shop/latches?sig={CANARY}", {}, "unknown option"),
+        (f"blob://user:{CANARY}@shop/latches", {}, "not complete"),
+        ("blob://shop/latches?connection=Jobs", {}, "Jobs__blobServiceUri"),
+        ("blob://shop/latches?connection=Jobs", {"Jobs__blobServiceUri": CANARY}, "no URL"),
+        ("blob://other/latches", {"AZURE_STORAGE_CONNECTION_STRING": KEYED}, "'other'"),
+        ("blob://other/latches?connection=J", {"J": KEYED}, "'shop'"),
+        ("blob://shop/latches", {"AZURE_STORAGE_CONNECTION_STRING": CANARY[:-2]}, "without '='"),
+        ("blob://shop/latches", {"AZURE_STORAGE_CONNECTION_STRING": "AccountName=shop"}, "AccountKey"),
+        ("blob://shop/latches", {"AZURE_STORAGE_CONNECTION_STRING": f"AccountKey={CANARY}"}, "AccountName"),
+    ],
+)
+def test_wrong_urls(url: str, environment: dict[str, str], words: str) -> None:
+    """What cannot work is said with its cure, and no secret is repeated."""
+    with pytest.raises(UsageError) as caught:
+        container_of(url, environment)
+    assert words in str(caught.value)
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_containers() -> None:
+    """The names that the service takes."""
+    assert check_container("a1-b") == "a1-b"
+
+
+def test_connect_makes_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL of an account that does not exist is no error before the first use."""
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING", raising=False)
+    connect("blob://devstoreaccount1/latches").close()
+
+
+# -- answers in words ------------------------------------------------------------------------------------------
+
+
+def answer(status: int, code: str, **headers: str) -> Exception:
+    from azure.core.exceptions import HttpResponseError
+
+    error = HttpResponseError(f"https://shop/c?sig={CANARY}")
+    error.status_code = status
+    error.response = SimpleNamespace(  # type: ignore[assignment]
+        status_code=status, headers={"x-ms-error-code": code, **headers}
+    )
+    return error
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "read", "written"),
+    [
+        (404, "BlobNotFound", "absent", "absent"),
+        (409, "LeaseAlreadyPresent", "held", "held"),
+        (409, "LeaseIsBreakingAndCannotBeAcquired", "held", "held"),
+        (409, "LeaseIsBrokenAndCannotBeRenewed", "broken", "broken"),
+        (409, "LeaseIdMismatchWithLeaseOperation", "mismatch", "mismatch"),
+        (409, "LeaseNotPresentWithLeaseOperation", "mismatch", "mismatch"),
+        (412, "LeaseIdMissing", "held", "held"),
+        (412, "LeaseLost", "mismatch", "mismatch"),
+        (412, "ConditionNotMet", "changed", "changed"),
+        (412, "", "changed", "changed"),
+        (409, "BlobAlreadyExists", "exists", "exists"),
+        (404, "ContainerNotFound", BackendMisconfigured, BackendMisconfigured),
+        (409, "ContainerBeingDeleted", BackendMisconfigured, BackendMisconfigured),
+        (409, "BlobImmutableDueToPolicy", BackendMisconfigured, BackendMisconfigured),
+        (400, "InvalidHeaderValue", BackendMisconfigured, BackendMisconfigured),
+        (401, "InvalidAuthenticationInfo", BackendDenied, BackendDenied),
+        (403, "AuthorizationFailure", BackendDenied, BackendDenied),
+        (403, "AuthorizationPermissionMismatch", BackendDenied, BackendDenied),
+        (429, "", BackendThrottled, BackendThrottled),
+        (503, "ServerBusy", BackendThrottled, BackendThrottled),
+        (500, "OperationTimedOut", BackendUnavailable, OutcomeUnknown),
+        (500, "InternalError", BackendUnavailable, OutcomeUnknown),
+        (502, "", BackendUnavailable, OutcomeUnknown),
+        (503, "", BackendUnavailable, OutcomeUnknown),
+        (408, "", BackendUnavailable, OutcomeUnknown),
+    ],
+)
+def test_statuses(status: int, code: str, read: Any, written: Any) -> None:
+    """One table: contention, load and an outage are different answers (M6), and so is unknown (M5)."""
+    for writes, expected in ((False, read), (True, written)):
+        said = in_words(answer(status, code), writes=writes)
+        assert CANARY not in str(said)
+        if isinstance(expected, str):
+            assert isinstance(said, Refused)
+            assert said.no == expected
+        else:
+            assert type(said) is expected
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("7", 7.0), ("-1", None), ("nan", None), ("soon", None), ("", None)]
+)
+def test_retry_after(header: str, seconds: float | None) -> None:
+    """How long the service wants to be left alone, where it says so in a way that can be used."""
+    said = in_words(answer(503, "ServerBusy", **{"Retry-After": header}), writes=True)
+    assert isinstance(said, BackendThrottled)
+    assert said.retry_after == seconds
+
+
+def test_failures_on_the_way() -> None:
+    """Not sent is unavailable, sent without an answer is unknown."""
+    from azure.core.exceptions import (
+        ClientAuthenticationError,
+        ServiceRequestError,
+        ServiceResponseError,
+    )
+
+    assert isinstance(in_words(ServiceRequestError(CANARY), writes=True), BackendUnavailable)
+    assert isinstance(in_words(ServiceResponseError(CANARY), writes=True), OutcomeUnknown)
+    assert isinstance(in_words(ServiceResponseError(CANARY), writes=False), BackendUnavailable)
+    assert isinstance(in_words(ClientAuthenticationError(CANARY), writes=True), BackendDenied)
+    assert isinstance(in_words(ValueError(CANARY), writes=True), OutcomeUnknown)
+
+
+@pytest.fixture(name="closed_port")
+def _closed_port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        yield listener.getsockname()[1]
+
+
+def test_no_secret_in_what_goes_wrong(closed_port: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A service that is not there: the error, all that it was raised from, and the log carry no signature."""
+    text = f"BlobEndpoint=http://127.0.0.1:{closed_port}/shop;SharedAccessSignature=sv=1&sig={CANARY}"
+    account = account_of(text)
+    assert account.name == "shop"
+    backend = BlobBackend.from_connection_string(text, "latches")
+    backend.open(REAL, lambda name: None, create=False, until=REAL.now() + 5)
+    try:
+        with pytest.raises(LatchError) as caught:
+            backend.read("a", REAL.now() + 2)
+    finally:
+        with contextlib.suppress(LatchError):
+            backend.close()
+    assert isinstance(caught.value, BackendUnavailable)
+    said = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert CANARY not in said
+    assert caught.value.__context__ is None
