@@ -12,10 +12,12 @@ import pytest
 
 from azlatch.testing import simulate
 from azlatch.testing.mutants import MUTANTS
+from azlatch.testing.scenario import PROFILES
 from azlatch.testing.simulate import explain, run_many, run_seed
+from azlatch.testing.watched import Profile
 
 #: Every mutant is caught within so many seeds.
-MUTANT_SEEDS = 400
+MUTANT_SEEDS = 1_000
 
 
 @pytest.mark.timeout(300)
@@ -38,6 +40,13 @@ def test_every_mutant_is_caught() -> None:
     assert [name for name, failure in found.items() if not failure] == []
 
 
+def test_a_failure_in_one_kind_of_store_is_replayed_there() -> None:
+    """The command that replays a world names the kind of store that was asked for."""
+    found = run_seed(7, profile="lease")
+    assert found.replay == "python -m azlatch.testing.simulate --seed 7 --profile lease"
+    assert any(" leased " in line for line in found.schedule)
+
+
 def test_a_failure_prints_seed_schedule_and_replay() -> None:
     """The text of a failure has the seed, what happened, and one command that runs that world again."""
     failure = explain(run_many(list(range(MUTANT_SEEDS)), "no-compare")[0])
@@ -51,15 +60,17 @@ def test_a_failure_prints_seed_schedule_and_replay() -> None:
     assert failure.splitlines()[0].split(": ", 1)[1] in again.stdout
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_worlds_are_deterministic(seed: int) -> None:
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", range(8))
+def test_worlds_are_deterministic(seed: int, profile: Profile) -> None:
     """A seed is a world: the same schedule, event by event, every time."""
-    assert run_seed(seed).schedule == run_seed(seed).schedule
+    assert run_seed(seed, profile=profile).schedule == run_seed(seed, profile=profile).schedule
 
 
-def test_worlds_are_not_idle() -> None:
-    """The worlds contend, lose holds and have stale writes refused: otherwise they would prove nothing."""
-    results = [run_seed(seed) for seed in range(150)]
+@pytest.mark.parametrize("profile", PROFILES)
+def test_worlds_are_not_idle(profile: Profile) -> None:
+    """On every kind of store the worlds contend, lose holds and have stale writes refused."""
+    results = [run_seed(seed, profile=profile) for seed in range(150)]
     assert sum(result.grants for result in results) > 500
     assert sum(result.losses for result in results) > 50
     assert sum(result.rejected for result in results) > 5

@@ -2,8 +2,9 @@
 
 ``python -m azlatch.testing.simulate --seeds 2000`` runs many worlds; ``--seed 17`` runs one and prints its
 schedule. A world is a handful of processes, sync and async, that contend for a name or two on a store of
-`azlatch.testing.simulated_store`, while processes are stopped, killed and frozen, calls are lost, and
-operators break and purge. A referee watches M1 to M7 of the design at every step.
+`azlatch.testing.simulated_store`, or with the real Blob backend on `azlatch.testing.lease_store`, while
+processes are stopped, killed and frozen, calls are lost, and operators break and purge. A referee watches M1 to
+M7 of the design at every step.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from dataclasses import dataclass, field
 from azlatch.errors import LatchError
 from azlatch.testing.mutants import MUTANTS, Mutant
 from azlatch.testing.referee import Violation
-from azlatch.testing.scenario import Scenario
+from azlatch.testing.scenario import PROFILES, Scenario
 from azlatch.testing.virtual import Deadlock, StepsExhausted
+from azlatch.testing.watched import Profile
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Result:
 
     seed: int
     mutant: str
+    profile: Profile | None = None
     violation: str = ""
     schedule: list[str] = field(default_factory=list)
     grants: int = 0
@@ -40,12 +43,13 @@ class Result:
     def replay(self) -> str:
         """The command that runs this very world again."""
         mutant = f" --mutant {self.mutant}" if self.mutant else ""
-        return f"python -m azlatch.testing.simulate --seed {self.seed}{mutant}"
+        profile = f" --profile {self.profile}" if self.profile else ""
+        return f"python -m azlatch.testing.simulate --seed {self.seed}{mutant}{profile}"
 
 
-def run_seed(seed: int, mutant: str = "") -> Result:
-    """Runs the world of a seed, with the engine as it is or with a mutant of it."""
-    result = Result(seed, mutant)
+def run_seed(seed: int, mutant: str = "", profile: Profile | None = None) -> Result:
+    """Runs the world of a seed, with the engine as it is or a mutant of it, on one kind of store or any."""
+    result = Result(seed, mutant, profile)
     level = logging.getLogger("azlatch").level
     logging.getLogger("azlatch").setLevel(logging.CRITICAL + 1)
     chosen: Mutant | None = MUTANTS[mutant] if mutant else None
@@ -54,7 +58,9 @@ def run_seed(seed: int, mutant: str = "") -> Result:
         warnings.simplefilter("ignore", ResourceWarning)
         if chosen is not None:
             stack.enter_context(chosen.applied())
-        scenario = Scenario(seed, chosen.stress if chosen is not None else None)
+        profiles = chosen.profiles if chosen is not None else PROFILES
+        stress = chosen.stress if chosen is not None else None
+        scenario = Scenario(seed, stress, (profile,) if profile is not None else profiles)
         if chosen is not None:
             chosen.prepare(scenario.store)
         try:
@@ -77,11 +83,13 @@ def run_seed(seed: int, mutant: str = "") -> Result:
     return result
 
 
-def run_many(seeds: list[int], mutant: str = "", *, stop: bool = True) -> list[Result]:
+def run_many(
+    seeds: list[int], mutant: str = "", profile: Profile | None = None, *, stop: bool = True
+) -> list[Result]:
     """Runs seeds one after the other; the violated ones, or the first of them."""
     bad: list[Result] = []
     for seed in seeds:
-        result = run_seed(seed, mutant)
+        result = run_seed(seed, mutant, profile)
         if result.violation:
             bad.append(result)
             if stop:
@@ -94,12 +102,14 @@ def explain(result: Result) -> str:
     return "\n".join([f"seed {result.seed}: {result.violation}", *result.schedule, f"replay: {result.replay}"])
 
 
-def _chunk(arguments: tuple[list[int], str]) -> tuple[int, int, int, int, list[Result]]:
-    seeds, mutant = arguments
+def _chunk(
+    arguments: tuple[list[int], str, Profile | None],
+) -> tuple[int, int, int, int, list[Result]]:
+    seeds, mutant, profile = arguments
     grants = losses = rejected = 0
     bad = []
     for seed in seeds:
-        result = run_seed(seed, mutant)
+        result = run_seed(seed, mutant, profile)
         grants, losses, rejected = grants + result.grants, losses + result.losses, rejected + result.rejected
         if result.violation:
             bad.append(result)
@@ -113,15 +123,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this one world and print its schedule")
     parser.add_argument("--mutant", default="", choices=["", *sorted(MUTANTS)], help="break a rule on purpose")
+    parser.add_argument("--profile", choices=PROFILES, help="worlds of this kind of store only")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="worlds at a time")
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        result = run_seed(options.seed, options.mutant)
+        result = run_seed(options.seed, options.mutant, options.profile)
         print("\n".join(result.schedule))
         print(f"seed {result.seed}: {result.violation or 'no promise was broken'}")
         return 1 if result.violation else 0
     seeds = range(options.first, options.first + options.seeds)
-    chunks = [(list(seeds[at : at + 50]), options.mutant) for at in range(0, len(seeds), 50)]
+    chunks = [(list(seeds[at : at + 50]), options.mutant, options.profile) for at in range(0, len(seeds), 50)]
     done = grants = losses = rejected = 0
     with ProcessPoolExecutor(options.processes) as pool:
         for count, some_grants, some_losses, some_rejected, bad in pool.map(_chunk, chunks):

@@ -11,11 +11,10 @@ simulated world. Two profiles:
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING
 
 from azlatch.backends.protocol import Broken, Gone, Granted, Held, View
 from azlatch.core import record as rules
@@ -23,31 +22,12 @@ from azlatch.core.acquisition import Orphan
 from azlatch.core.env import Env
 from azlatch.core.record import Claim, Evidence, Grant, Record
 from azlatch.core.terms import Limits
-from azlatch.errors import BackendUnavailable, OutcomeUnknown, UsageError
+from azlatch.errors import UsageError
+from azlatch.testing.watched import Profile, Stored, Watcher
+from azlatch.testing.way import Faults, Way
 
 if TYPE_CHECKING:
     from azlatch.testing.virtual import Process, World
-
-T = TypeVar("T")
-
-Profile = Literal["embedded", "remote"]
-Fault = Literal["none", "drop-request", "drop-reply", "refuse", "land-late", "slow"]
-
-
-@dataclass
-class Faults:
-    """How often what goes wrong, as shares of all calls; seconds for the rest."""
-
-    drop_request: float = 0.0
-    drop_reply: float = 0.0
-    refuse: float = 0.0
-    land_late: float = 0.0
-    slow: float = 0.0
-    lost_wake: float = 0.0
-    latency: float = 0.01
-    lag: float = 0.0
-    #: Whether only acquires are hit, so that what is left to the janitor must come to an end.
-    only_acquires: bool = False
 
 
 @dataclass
@@ -85,8 +65,7 @@ class SimulatedStore:
     #: Set by mutants: a store that does what the protocol forbids.
     forgets_versions: bool = False
     deletes_on_release: bool = False
-    #: Told of every grant that the table sees, in its order.
-    on_grant: Callable[[Record], None] | None = None
+    watcher: Watcher = field(default_factory=Watcher)
 
     def write(self, old: Record | None, new: Record) -> bool:
         """The compare-and-swap: on what was read, as an entity tag would have it, or on there being nothing."""
@@ -102,8 +81,10 @@ class SimulatedStore:
                 f"{new.name} {new.state} {new.fence} v{new.version} {new.nonce[:4]} {new.holder.host}",
             )
         )
-        if granted and self.on_grant is not None:
-            self.on_grant(new)
+        if granted:
+            stored = _stored(new)
+            self.watcher.saw_hold(stored, new.ttl * 1.3 + 10)
+            self.watcher.saw_grant(stored)
         if new.state == "free":
             if self.deletes_on_release:
                 self.put(new.name, None)
@@ -135,6 +116,56 @@ class SimulatedStore:
                 self.world.after(
                     self.faults.latency * self.world.rng.random(), functools.partial(backend.wake_up, name)
                 )
+
+    # -- as a watched store --------------------------------------------------------------------------
+
+    @property
+    def accidents(self) -> tuple[str, ...]:
+        return ("freeze",) if self.profile == "remote" else ("heir", "no-file", "power")
+
+    @property
+    def longest(self) -> float:
+        return max((record.ttl for record in self.records.values()), default=0.0)
+
+    def join(
+        self, process: Process, *, look: float, namespaces: tuple[str, str]
+    ) -> tuple[SimulatedBackend, Way]:
+        backend = SimulatedBackend(self, process, look=look, namespaces=namespaces)
+        return backend, backend.way
+
+    def present(self, name: str) -> Stored | None:
+        record = self.records.get(name)
+        return _stored(record) if record is not None and record.state == "held" else None
+
+    def held_since(self, name: str) -> float:
+        return next(at for at, each in reversed(self.history[name]) if each is not None)
+
+    def lives(self, stored: Stored) -> bool:
+        member = self.members.get(stored.member)
+        return member is not None and member.alive
+
+    def excuses(self, stored: Stored, since: float) -> bool:
+        return False
+
+    def lost(self, process: Process, *, leaves_heir: bool = False) -> None:
+        for member in self._members(process):
+            member.alive = False
+            member.has_heir = member.has_heir or leaves_heir
+
+    def befall(self, kind: str, process: Process, name: str, seconds: float) -> None:
+        if kind == "no-file":
+            for member in self._members(process):
+                member.has_file = False
+        elif kind == "power":
+            self.lose_power(seconds)
+
+    def mend(self) -> None:
+        """Nothing goes on by itself."""
+
+    def _members(self, process: Process) -> list[Member]:
+        return [member for member in self.members.values() if member.process is process]
+
+    # -- its machine -----------------------------------------------------------------------------------
 
     def lose_power(self, seconds: float) -> None:
         """Forgets the commits of the last seconds, and boots again: nobody of before lives."""
@@ -171,10 +202,7 @@ class SimulatedBackend:
         self.store = store
         self.process = process
         self.look = look
-        #: What this process was told, for the checks of outcomes.
-        self.answers = 0
-        self.failures = 0
-        self.in_flight = 0
+        self.way = Way(store, process, networked=store.profile == "remote")
         self._wake: Callable[[str], None] = lambda name: None
 
     def open(self, env: Env, wake: Callable[[str], None], *, create: bool, until: float) -> None:
@@ -207,13 +235,13 @@ class SimulatedBackend:
     def acquire(self, claim: Claim, until: float) -> Granted | Held:
         if self.store.profile == "embedded":
             at_store = functools.partial(self._claim_present, claim)
-            return self._call(until, at_store, acquires=True)
+            return self.way.call(until, at_store, acquires=True)
         record = self._read(claim.name, until)
         held = self._decide(claim, record)
         if held is not None:
             return self._contended(claim, held)
         basis = record.version if record is not None else 0
-        return self._call(until, lambda: self._claim(claim, record), basis=basis, acquires=True)
+        return self.way.call(until, lambda: self._claim(claim, record), basis=basis, acquires=True)
 
     def _decide(self, claim: Claim, record: Record | None) -> Held | None:
         """Held if the record, as read, cannot be taken; None where a write is worth it."""
@@ -244,11 +272,11 @@ class SimulatedBackend:
             triple = present.triple if present is not None else None
             version = present.version if present is not None else 0
             return self._contended(claim, Held(None, triple, version, self.look))
-        self.answers += 1
+        self.way.answers += 1
         return Granted(rules_grant(new), record.fence if record is not None else None)
 
     def _contended(self, claim: Claim, held: Held) -> Held:
-        self.answers += 1
+        self.way.answers += 1
         if claim.queue and self not in self.store.waiters.setdefault(claim.name, []):
             self.store.waiters[claim.name].append(self)
         return held
@@ -268,10 +296,10 @@ class SimulatedBackend:
             self.store.write(record, new)
             return None
 
-        return self._call(until, at_store)
+        return self.way.call(until, at_store)
 
     def release(self, grant: Grant, until: float) -> None:
-        self._call(until, lambda: self._free(grant.name, grant.nonce))
+        self.way.call(until, lambda: self._free(grant.name, grant.nonce))
 
     def settle(self, name: str, orphan: Orphan, until: float) -> bool:
         def at_store() -> bool:
@@ -282,7 +310,7 @@ class SimulatedBackend:
             # A local transaction is over when its call has returned; a remote write may be on its way.
             return self.store.profile == "embedded" or rules.settled(record, orphan.basis)
 
-        return self._call(until, at_store)
+        return self.way.call(until, at_store)
 
     def _free(self, name: str, nonce: str) -> None:
         record = self.store.records.get(name)
@@ -298,7 +326,7 @@ class SimulatedBackend:
     # -- operators ---------------------------------------------------------------------------------
 
     def read(self, name: str, until: float) -> View | None:
-        record = self._call(until, lambda: self.store.records.get(name))
+        record = self.way.call(until, lambda: self.store.records.get(name))
         return _view(record) if record is not None else None
 
     def list(self, until: float) -> Iterator[View]:
@@ -319,9 +347,10 @@ class SimulatedBackend:
             if self.store.profile == "embedded":
                 new = new._replace(boot=member.boot, time_namespace=member.time_namespace)
             self.store.write(record, new)
+            self.store.watcher.saw_break(_stored(record), now)
             return Broken(record.fence, 0.0 if now else record.ttl)
 
-        return self._call(until, at_store)
+        return self.way.call(until, at_store)
 
     def purge(self, older_than: float, until: float) -> int:
         def at_store() -> int:
@@ -331,7 +360,7 @@ class SimulatedBackend:
                 self.store.put(record.name, None)
             return len(free)
 
-        return self._call(until, at_store)
+        return self.way.call(until, at_store)
 
     def forked(self) -> None:
         raise NotImplementedError("forks are shown with real processes")
@@ -351,101 +380,13 @@ class SimulatedBackend:
             return "unknown"
         return "alive" if member.alive or member.has_heir else "dead"
 
-    # -- the way to the store ----------------------------------------------------------------------
-
     def _read(self, name: str, until: float) -> Record | None:
         lag = self.store.faults.lag * self.store.world.rng.random()
-        return self._call(until, lambda: self.store.read(name, lag), reads=True)
+        return self.way.call(until, lambda: self.store.read(name, lag), reads=True)
 
-    def _call(
-        self,
-        until: float,
-        at_store: Callable[[], T],
-        *,
-        reads: bool = False,
-        basis: int | None = None,
-        acquires: bool = False,
-    ) -> T:
-        """One request and its reply, either of which may be lost, late or refused."""
-        self.in_flight += 1
-        try:
-            return self._carry(until, at_store, reads, basis, acquires)
-        finally:
-            self.in_flight -= 1
 
-    def _carry(
-        self, until: float, at_store: Callable[[], T], reads: bool, basis: int | None, acquires: bool
-    ) -> T:
-        process, store, rng = self.process, self.store, self.store.world.rng
-        faults = store.faults
-        fault: Fault = "none" if faults.only_acquires and not acquires else self._fault(reads)
-        if fault != "none":
-            process.note(f"a call: {fault}")
-        there = faults.latency * rng.random()
-        back = faults.latency * rng.random()
-        if fault == "slow":
-            self.failures += 1
-            there += (until - process.now()) * rng.random() * 1.2
-        if process.now() + there >= until and fault not in ("refuse", "land-late"):
-            fault = "drop-request"
-        if fault == "refuse":
-            process.sleep(min(there, max(until - process.now(), 0.0)))
-            self.failures += 1
-            raise BackendUnavailable("simulated: refused before anything happened")
-        if fault == "drop-request":
-            self._wait_in_vain(until)
-            raise self._unknown(reads, basis)
-        if fault == "land-late":
-            # The write lands on its own, whenever; its caller hears nothing of it.
-            def land() -> None:
-                with contextlib.suppress(UsageError):
-                    at_store()
-
-            store.world.after(there + (until - process.now()) * 2 * rng.random(), land)
-            self._wait_in_vain(until)
-            raise self._unknown(reads, basis)
-        process.sleep(there)
-        if store.world.time < store.down_until:
-            # Someone is frozen inside a write: nothing is sent until that is over, or the time is.
-            self._wait_in_vain(until)
-            raise BackendUnavailable("simulated: the store did not answer")
-        value = at_store()
-        if process.now() + back >= until:
-            fault = "drop-reply"
-        if fault == "drop-reply":
-            if store.profile == "remote":
-                self._wait_in_vain(until)
-            else:
-                self.failures += 1
-            raise self._unknown(reads, basis)
-        process.sleep(back)
-        return value
-
-    def _fault(self, reads: bool) -> Fault:
-        faults, rng = self.store.faults, self.store.world.rng
-        kinds: list[tuple[Fault, float]] = [
-            ("drop-request", faults.drop_request),
-            ("drop-reply", faults.drop_reply),
-            ("refuse", faults.refuse),
-            ("slow", faults.slow),
-        ]
-        if self.store.profile == "remote" and not reads:
-            kinds.append(("land-late", faults.land_late))
-        chance = rng.random()
-        for kind, share in kinds:
-            if chance < share:
-                return kind
-            chance -= share
-        return "none"
-
-    def _wait_in_vain(self, until: float) -> None:
-        self.failures += 1
-        self.process.sleep(max(until - self.process.now(), 0.0))
-
-    def _unknown(self, reads: bool, basis: int | None) -> BackendUnavailable | OutcomeUnknown:
-        if reads:
-            return BackendUnavailable("simulated: a read without a reply")
-        return OutcomeUnknown("simulated: a write without a reply", basis=basis)
+def _stored(record: Record) -> Stored:
+    return Stored(record.name, record.nonce, record.fence, record.ttl, record.member)
 
 
 def rules_grant(record: Record) -> Grant:
