@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from azlatch.backends.protocol import View
 from azlatch.cli.app import VIOLATED, Options, escape, say
 from azlatch.cli.show import as_dict, echo, json_line, seconds, since
 
@@ -25,7 +26,7 @@ def command(options: Options, name: str, as_json: bool) -> int:
     facts = {
         "name": view.name,
         "state": view.state,
-        "holder": view.holder.label if view.holder is not None else "-",
+        "holder": _holder(view),
         "instance": view.holder.id if view.holder is not None else "-",
         "since": since(view.since),
         "last beat": f"{seconds(view.age)} ago" if view.age is not None else "-",
@@ -36,6 +37,18 @@ def command(options: Options, name: str, as_json: bool) -> int:
         "note": view.note or "-",
         "broken by": f"{view.breaker}: {view.reason}" if view.breaker else "-",
     }
+    if view.orphan:
+        facts["orphan"] = view.orphan
     for title, fact in facts.items():
         echo(f"{title:<11} {escape(fact)}")
     return 0
+
+
+def _holder(view: View) -> str:
+    if view.holder is None:
+        return "unknown" if view.state == "held" else "-"
+    return (
+        view.holder.label
+        if view.certain
+        else f"{view.holder.label} (as recorded; the lease may be a later one)"
+    )

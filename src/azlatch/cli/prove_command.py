@@ -11,12 +11,14 @@ import time
 from typing import IO
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
 import azlatch
 from azlatch.cli.app import GOOD, UNKNOWN, VIOLATED, Options, escape, say
 from azlatch.cli.show import echo, json_line, table
 from azlatch.errors import UsageError
-from azlatch.proof.run import Plan, Result, run
+from azlatch.proof.run import TTL, Plan, Result, run
 
 #: Opened before the run, so that it is known to be writable.
 _FILE = click.File("w", encoding="utf-8", lazy=False)
@@ -24,7 +26,9 @@ _FILE = click.File("w", encoding="utf-8", lazy=False)
 
 @click.command("prove")
 @click.option("--instances", type=int, default=16, show_default=True, help="Processes at a time.")
-@click.option("--names", type=int, default=8, show_default=True, help="Guarded values.")
+@click.option(
+    "--names", type=int, help="Guarded values; by default 8, or two an instance where leases are long."
+)
 @click.option("--seconds", type=float, default=20.0, show_default=True, help="How long.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all choices.")
 @click.option("--unprotected", is_flag=True, help="The same work without a latch.")
@@ -40,7 +44,7 @@ _FILE = click.File("w", encoding="utf-8", lazy=False)
 def command(
     options: Options,
     instances: int,
-    names: int,
+    names: int | None,
     seconds: float,
     seed: int,
     unprotected: bool,
@@ -56,22 +60,25 @@ def command(
     folder = _empty_folder(keep) if keep else tempfile.mkdtemp(prefix="azlatch-prove-")
     try:
         url = options.url or f"sqlite:///{os.path.join(os.path.abspath(folder), 'latches.db')}"
+        ttl = TTL
+        if not unprotected:
+            # What cannot be used is said at once, and not by each instance.
+            with azlatch.connect(url, audit=os.path.join(folder, "audit.jsonl"), create=True) as latches:
+                ttl = max(TTL, latches._connection.backend.limits.min_ttl)
         plan = Plan(
             url,
             os.path.abspath(folder),
             instances,
-            names,
+            names if names is not None else (8 if ttl == TTL else 2 * instances),
             seconds,
             seed,
             not unprotected,
             mutant,
             options.url is None,
+            ttl,
         )
-        if plan.protected:
-            # What cannot be used is said at once, and not by each instance.
-            with azlatch.connect(url, audit=os.path.join(folder, "audit.jsonl"), create=True):
-                pass
-        result = run(plan, _Progress())
+        with _Progress() as progress:
+            result = run(plan, progress)
         if json_file is not None:
             json_file.write(json.dumps(result.to_dict(), indent=2) + "\n")
         if html_file is not None:
@@ -100,23 +107,39 @@ class _Progress:
     """A bar on a terminal, plain lines elsewhere."""
 
     def __init__(self) -> None:
-        self._bar = sys.stderr.isatty()
+        self._bar = (
+            Progress(
+                TextColumn("proving"),
+                BarColumn(40, complete_style="green", finished_style="green"),
+                TextColumn("{task.description}"),
+                console=Console(stderr=True),
+            )
+            if sys.stderr.isatty()
+            else None
+        )
         self._next = 0.0
 
+    def __enter__(self) -> _Progress:
+        if self._bar is not None:
+            self._task = self._bar.add_task("", total=1.0)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            # Whatever ended it, the terminal gets its cursor back.
+            self._bar.stop()
+
     def __call__(self, share: float, result: Result) -> None:
+        text = f"{result.kills} killed, {result.pauses} stopped"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=share, description=text)
+            return
         now = time.monotonic()
         if now < self._next and (share < 1 or self._next == float("inf")):
             return
-        self._next = now + (0.2 if self._bar else 5.0)
-        text = f"{share:4.0%}  {result.kills} killed, {result.pauses} stopped"
-        if self._bar:
-            filled = int(share * 40)
-            sys.stderr.write(f"\r[{'#' * filled}{'.' * (40 - filled)}] {text}" + ("\n" if share >= 1 else ""))
-            self._next = float("inf") if share >= 1 else self._next
-        else:
-            sys.stderr.write(f"proving: {text}\n")
-            self._next = float("inf") if share >= 1 else self._next
-        sys.stderr.flush()
+        self._next = float("inf") if share >= 1 else now + 5.0
+        say(f"proving: {share:4.0%}  {text}")
 
 
 def _empty_folder(path: str) -> str:

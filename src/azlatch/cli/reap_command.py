@@ -7,7 +7,7 @@ import time
 import click
 
 from azlatch.backends.protocol import View
-from azlatch.cli.app import VIOLATED, Options, Seconds
+from azlatch.cli.app import VIOLATED, Options, Seconds, say
 from azlatch.cli.show import as_dict, echo, json_line, table
 from azlatch.errors import UsageError
 from azlatch.runtime.latches import Latches
@@ -24,16 +24,30 @@ def command(options: Options, apply: bool, max_age: float | None, every: float |
 
     Exit 1 if there are any and --apply is not given.
     """
+    watched: dict[tuple[str, int | None], float] = {}
     with options.connect() as latches:
         while True:
-            found = _reap(latches, apply, max_age, as_json)
+            found = _reap(latches, apply, max_age, as_json, watched)
+            if max_age is not None and watched and every is None:
+                say(
+                    f"azlatch: the age of {len(watched)} held names is not known to this store: with --every it is "
+                    "watched"
+                )
             if every is None:
                 return VIOLATED if found and not apply else 0
             time.sleep(every)
 
 
-def _reap(latches: Latches, apply: bool, max_age: float | None, as_json: bool) -> int:
-    orphans = [(view, why) for view in latches.list() if (why := _orphaned(view, max_age)) is not None]
+def _reap(
+    latches: Latches,
+    apply: bool,
+    max_age: float | None,
+    as_json: bool,
+    watched: dict[tuple[str, int | None], float],
+) -> int:
+    views = list(latches.list())
+    _watch(views, watched)
+    orphans = [(view, why) for view in views if (why := _orphaned(view, max_age, watched)) is not None]
     rows = []
     for view, why in orphans:
         done = _free(latches, view, why) if apply else "found"
@@ -47,13 +61,26 @@ def _reap(latches: Latches, apply: bool, max_age: float | None, as_json: bool) -
     return len(rows)
 
 
-def _orphaned(view: View, max_age: float | None) -> str | None:
+def _watch(views: list[View], watched: dict[tuple[str, int | None], float]) -> None:
+    """Since when a hold has been seen whose age the store does not know for certain."""
+    now = time.monotonic()
+    seen = {(view.name, view.fence): now for view in views if view.state == "held" and not view.certain}
+    present = {key: watched.get(key, since) for key, since in seen.items()}
+    watched.clear()
+    watched.update(present)
+
+
+def _orphaned(view: View, max_age: float | None, watched: dict[tuple[str, int | None], float]) -> str | None:
     if view.state == "free":
         return None
+    if view.orphan:
+        return view.orphan
     if view.state == "expired":
         return "expired or its holder is dead"
-    held_for = time.time() - view.since if view.since is not None else None
-    if max_age is not None and held_for is not None and held_for > max_age:
+    held_for = time.time() - view.since if view.since is not None and view.certain else None
+    if held_for is None:
+        held_for = time.monotonic() - watched.get((view.name, view.fence), time.monotonic())
+    if max_age is not None and held_for > max_age:
         return f"held for {held_for:.0f} s"
     return None
 

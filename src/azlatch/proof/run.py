@@ -23,16 +23,20 @@ from azlatch.audit.statistics import Statistics
 from azlatch.errors import UsageError
 from azlatch.proof.values import Accepted, Values
 
-#: The ttl of the holds of a proof, seconds, and how long a stopped holder is kept stopped.
+#: The ttl of the holds of a proof where the store takes one so short, seconds.
 TTL = 1.0
+#: How long a stopped holder is kept stopped, in ttls.
 STOPPED = 1.8
+STOPPED_LONG = 1.3
 #: How long an instance works between reading and writing, at most, seconds.
 THINK = 0.004
-#: With fewer takeovers a run of `LONG_ENOUGH` seconds has not shown what it should.
+#: With fewer takeovers a run of `LONG_ENOUGH` ttls has not shown what it should; in a shorter one, which a
+#: store with long leases has, as many for each ttl.
 LEAST_TAKEOVERS = 20
 LONG_ENOUGH = 15.0
-#: Faults per second over all instances.
+#: Faults per second over all instances, at most, and per instance and ttl.
 FAULT_RATE = 2.5
+FAULT_SHARE = 0.75
 #: How many instances may end otherwise than they should; with more of them the run is broken off.
 MOST_CRASHES = 5
 #: How long instances have to end after their time is over, seconds.
@@ -54,6 +58,25 @@ class Plan:
     protected: bool = True
     mutant: str = ""
     alone: bool = False
+    ttl: float = TTL
+
+    @property
+    def stopped(self) -> float:
+        """How long a stopped holder is kept stopped, seconds: past its ttl, and past its successor's grant."""
+        return self.ttl * (STOPPED if self.ttl == TTL else STOPPED_LONG)
+
+    @property
+    def fault_every(self) -> float:
+        """Seconds from one fault to the next; most instances are to be at work at any time."""
+        return max(1 / FAULT_RATE, self.ttl / (self.instances * FAULT_SHARE))
+
+    @property
+    def least_takeovers(self) -> int:
+        """How many takeovers show something, for a run of this length; 0 for a run too short to ask for any."""
+        ttls = self.seconds / self.ttl
+        if ttls >= LONG_ENOUGH:
+            return LEAST_TAKEOVERS
+        return int(ttls) if self.ttl > TTL and ttls >= 3 else 0
 
     def __post_init__(self) -> None:
         for name, value, most in (("instances", self.instances, 256), ("names", self.names, 10_000)):
@@ -159,7 +182,7 @@ class _Instance:
             "seed": f"{plan.seed}/{number}",
             "instance": f"i{number}",
             "protected": plan.protected,
-            "ttl": TTL,
+            "ttl": plan.ttl,
             "think": THINK,
             "mutant": plan.mutant,
             "alone": plan.alone,
@@ -223,8 +246,8 @@ def run(plan: Plan, progress: Callable[[float, Result], None] | None = None) -> 
             now = _now()
             for each in instances:
                 _listen(each, result, now)
-            if now < end - 2 * STOPPED and now >= next_fault:
-                next_fault = now + 1 / FAULT_RATE
+            if now < end - plan.ttl - plan.stopped and now >= next_fault:
+                next_fault = now + plan.fault_every
                 _harm(rng, instances)
             for index, each in enumerate(instances):
                 if each.alive or each.done is not None or now >= end - 1.0:
@@ -281,7 +304,7 @@ def _take(said: dict[str, Any], instance: _Instance, result: Result, now: float)
         result.kills += 1
     else:
         # Its own SIGSTOP follows what it said at once.
-        instance.stopped_until = now + STOPPED
+        instance.stopped_until = now + result.plan.stopped
         result.pauses += 1
 
 
@@ -335,13 +358,13 @@ def _judge_history(result: Result, journal: list[Accepted]) -> None:
         return
     if result.history.status == "unknown" or result.crashes:
         result.outcome = "inconclusive"
-    elif result.plan.seconds >= LONG_ENOUGH and (
-        result.takeovers < LEAST_TAKEOVERS or not result.stale_writes_rejected
+    elif (least := result.plan.least_takeovers) and (
+        result.takeovers < least or not result.stale_writes_rejected
     ):
         result.outcome = "inconclusive"
         result.reasons.append(
             f"{result.takeovers} takeovers and {result.stale_writes_rejected} refused stale writes are too few "
-            f"to prove anything: at least {LEAST_TAKEOVERS} and 1 are wanted"
+            f"to prove anything: at least {least} and 1 are wanted"
         )
     elif result.accepted == 0:
         result.outcome = "inconclusive"

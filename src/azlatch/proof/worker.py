@@ -41,6 +41,8 @@ class Worker:
         self._values = Values(task["values"])
         self._names: list[str] = task["names"]
         self._ttl = float(task["ttl"])
+        # A long lease of one who was killed keeps a name for long; meanwhile there are others.
+        self._patience = 10.0 if self._ttl < 5 else 3.0
         self._end = time.clock_gettime(time.CLOCK_BOOTTIME) + float(task["seconds"])
         self.counts = {"attempted": 0, "accepted": 0, "rejected": 0, "lost": 0, "errors": 0}
 
@@ -70,15 +72,22 @@ class Worker:
         name = self._rng.choice(self._names)
         with contextlib.suppress(azlatch.HoldLost):
             try:
-                hold = latches.acquire(name, ttl=self._ttl, timeout=10)
+                hold = latches.acquire(name, ttl=self._ttl, timeout=self._patience)
             except azlatch.AcquireTimeout:
                 return
             except azlatch.BackendError as error:
-                self.counts["errors"] += 1
-                sys.stderr.write(f"{type(error).__name__}: {error}\n")
+                self._count(error)
                 return
-            with hold:
-                self._change(latches, hold, name)
+            try:
+                with hold:
+                    self._change(latches, hold, name)
+            except (azlatch.BackendError, azlatch.OutcomeUnknown) as error:
+                # Of ensure(), where it has to ask the store.
+                self._count(error)
+
+    def _count(self, error: azlatch.LatchError) -> None:
+        self.counts["errors"] += 1
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
 
     def _operate(self, latches: Latches) -> None:
         """What operators do meanwhile."""
@@ -91,7 +100,7 @@ class Worker:
                     latches.break_hold(view.name, reason="a proof", fence=view.fence)
             elif chance < _BREAK + _PURGE and self._task["alone"]:
                 latches.purge(older_than=0)
-        except (azlatch.BackendError, azlatch.UsageError):
+        except (azlatch.BackendError, azlatch.OutcomeUnknown, azlatch.UsageError):
             self.counts["errors"] += 1
 
     def _change(self, latches: Latches, hold: Hold, name: str) -> None:
@@ -123,7 +132,9 @@ class Worker:
         """The work between reading and writing, where a fault may be due; whether it was stopped there."""
         long = hold is not None and self._rng.random() < _LONG
         time.sleep(
-            self._rng.uniform(1.2, 3.0) * self._ttl if long else self._rng.uniform(0.0, self._task["think"])
+            self._rng.uniform(1.2, 3.0 if self._ttl < 5 else 1.6) * self._ttl
+            if long
+            else self._rng.uniform(0.0, self._task["think"])
         )
         if not select.select([sys.stdin], [], [], 0)[0]:
             return False
