@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 50000
+# What the lab takes from npm, it keeps here; it is installed when it is first needed.
+export AZLATCH_LAB_HOME ?= $(CURDIR)/.npm-tools
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint fmt sim conformance soak bench docs clean
@@ -20,7 +22,7 @@ $(READY): pyproject.toml constraints-dev.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement constraints-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-		--constraint constraints-dev.txt --editable '.[cli]'
+		--constraint constraints-dev.txt --editable '.[blob,cli,lab]'
 	@touch $@
 	@echo "Ready."
 
@@ -28,7 +30,10 @@ demo: $(READY)  ## the same work without a latch and with one, killed and stoppe
 	@$(BIN)/python -m azlatch.proof.demo
 
 test: $(READY)  ## all tests
-	@$(BIN)/python -m pytest
+	@# Beforehand, so that no test waits for it; the tests that need it say why it is missing.
+	@-$(BIN)/python -m azlatch.lab.azurite
+	@# What waits for leases runs beside the rest, which stays on one worker, in its order.
+	@$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 lint: $(READY)  ## style, types and the direction of imports
 	@$(BIN)/ruff check .
@@ -52,11 +57,11 @@ bench: $(READY)  ## side by side with filelock and redis-py, where a redis-serve
 	@$(BIN)/python bench/run.py $(BENCH)
 
 conformance:  ## of the lab
-	@echo "conformance: there is no lab yet, so there is nothing that could conform"
+	@echo "conformance: the lab has no service of its own yet, so there is nothing that could conform"
 
 docs: $(READY)  ## runs the code of README and docs
 	@test -f tests/test_docs.py || { echo "docs: tests/test_docs.py is missing"; exit 1; }
 	@$(BIN)/python -m pytest tests/test_docs.py
 
 clean:  ## removes what the targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .npm-tools build dist
