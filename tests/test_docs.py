@@ -18,6 +18,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "README.pt.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
+#: Above a block that wants Azurite: AZURE_STORAGE_CONNECTION_STRING is set for it.
+AZURITE = "<!-- azurite -->\n"
 #: Above a block that cannot run here, and how many such blocks there may be.
 NOT_RUN = "<!-- not run -->\n"
 MOST_NOT_RUN = 2
@@ -29,14 +31,24 @@ def blocks() -> list[pytest.param]:
         text = page.read_text(encoding="utf-8")
         for number, block in enumerate(BLOCK.finditer(text)):
             if not text[: block.start()].endswith(NOT_RUN):
-                found.append(pytest.param(block[1], id=f"{page.relative_to(ROOT)}-{number}"))
+                wants_azurite = text[: block.start()].endswith(AZURITE)
+                found.append(pytest.param(block[1], wants_azurite, id=f"{page.relative_to(ROOT)}-{number}"))
     return found
 
 
-@pytest.mark.parametrize("code", blocks())
+@pytest.mark.parametrize(("code", "wants_azurite"), blocks())
 @pytest.mark.filterwarnings("ignore:the hold of:ResourceWarning")
-def test_code_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_runs(
+    code: str,
+    wants_azurite: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
     """Every block of Python in the documentation runs as it stands."""
+    if wants_azurite:
+        text = request.getfixturevalue("azurite").connection_string
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AZLATCH_URL", raising=False)
     monkeypatch.delenv("AZLATCH_AUDIT", raising=False)

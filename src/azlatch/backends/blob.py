@@ -207,6 +207,11 @@ class BlobBackend:
         return self._judge(claim, found, until)
 
     def _judge(self, claim: Claim, found: Blob, until: float) -> Granted | Held | _Known:
+        if found.size:
+            raise BackendMisconfigured(
+                f"the blob of {claim.name!r} has content, so it is no latch: give latches a container of their "
+                "own"
+            )
         record = rules.record_of(found.table)
         if found.leased:
             mine = record is not None and record.grant == digest_of(lease_of(claim.nonce))
@@ -527,7 +532,7 @@ class BlobBackend:
     def _is_unused(self, found: Blob, older_than: float) -> bool:
         """Whether it is azlatch's own, free, and so old that the time alone makes a higher fence (F2)."""
         ours = rules.is_ours(found.table)
-        if found.now is None or found.leased or not ours:
+        if found.now is None or found.leased or not ours or found.size:
             return False
         age = found.now - found.modified
         record = rules.record_of(found.table)

@@ -80,6 +80,7 @@ class Blob(NamedTuple):
     infinite: bool
     modified: float
     now: float | None
+    size: int = 0
 
     @property
     def leased(self) -> bool:
@@ -486,4 +487,5 @@ def _blob(properties: Any, now: float | None) -> Blob:
         lease.duration == "infinite",
         properties.last_modified.timestamp(),
         now,
+        properties.size or 0,
     )

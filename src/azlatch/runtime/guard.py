@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from azlatch.core.names import check_name
 from azlatch.errors import AcquireTimeout, UsageError
 from azlatch.runtime.connect import connect, connection_of
+from azlatch.runtime.functions import check_function
 
 if TYPE_CHECKING:
     from azlatch.runtime.async_latches import AsyncLatches
@@ -57,7 +58,8 @@ def guarded(
         max_hold: as for `Latches.acquire`.
 
     Raises:
-        UsageError: a value that cannot work.
+        UsageError: a value that cannot work; or what is decorated is a generator, or no function at all, as
+            when a framework's decorator stands below: it has registered the function without the latch.
     """
     check_name(name)
     if on_contended not in ("raise", "skip"):
@@ -66,6 +68,7 @@ def guarded(
     terms: dict[str, Any] = {"ttl": ttl, "timeout": patience, "max_hold": max_hold}
 
     def decorate(function: F) -> F:
+        check_function(function)
         signature = inspect.signature(function)
         wants_hold = "hold" in signature.parameters
         call = (_async_call if inspect.iscoroutinefunction(function) else _sync_call)(
@@ -75,8 +78,8 @@ def guarded(
             shown = [each for each in signature.parameters.values() if each.name != "hold"]
             call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
             annotations = {key: value for key, value in function.__annotations__.items() if key != "hold"}
+            # __wrapped__ stays: whoever evaluates these annotations finds the function's own module by it.
             call.__annotations__ = annotations
-            del call.__wrapped__  # type: ignore[attr-defined]
         return cast("F", call)
 
     return decorate

@@ -14,6 +14,7 @@ from azlatch.core.names import check_name
 from azlatch.core.terms import Terms, seconds, timeout_of
 from azlatch.errors import AcquireTimeout, LatchError, UsageError
 from azlatch.runtime.connection import CALL_LIMIT
+from azlatch.runtime.functions import check_function
 from azlatch.runtime.holding import Holding
 from azlatch.runtime.recorder import Account
 from azlatch.runtime.room import Waiter
@@ -169,9 +170,15 @@ class Latches:
     def guarded(
         self, name: str, *, ttl: float = 30, timeout: float | None = 60, max_hold: float | None = None
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """The decorator: every call of the function runs while holding the latch. See `acquire`."""
+        """The decorator: every call of the function runs while holding the latch. See `acquire`.
+
+        Raises:
+            UsageError: it is a coroutine function or a generator, whose body runs after the call.
+        """
 
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            check_function(function, awaited=False)
+
             @functools.wraps(function)
             def call(*args: P.args, **kwargs: P.kwargs) -> R:
                 with self.hold(name, ttl=ttl, timeout=timeout, max_hold=max_hold):
