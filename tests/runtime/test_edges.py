@@ -254,8 +254,10 @@ while time.monotonic() < end:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.0002 + (count % 50) * 0.00002)
         # An interrupt that comes inside a destructor is swallowed there: the loop has an end of its own.
-        while time.monotonic() < end:
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
             latches.try_acquire("a")
+        signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         count += 1
 time.sleep(0.2)

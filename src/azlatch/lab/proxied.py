@@ -72,13 +72,18 @@ async def serve(
         finally:
             clients.discard(task)
 
-    server = await loop.create_server(lambda: _Protocol(client), sock=listening)
+    transports: set[asyncio.BaseTransport] = set()
+    server = await loop.create_server(lambda: _Protocol(client, transports), sock=listening)
     started.set()
     await ending.wait()
     server.close()
     for task in clients:
         task.cancel()
     await asyncio.gather(*clients, return_exceptions=True)
+    for transport in list(transports):
+        # Closed by its task, it may still have had something to send; or its task had not begun.
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.abort()
     # One more turn of the loop, in which the aborted connections are closed.
     await asyncio.sleep(0)
 
@@ -86,9 +91,15 @@ async def serve(
 class _Protocol(asyncio.StreamReaderProtocol):
     """A stream that tells at once when the client has gone."""
 
-    def __init__(self, serve: Any) -> None:
+    def __init__(self, serve: Any, transports: set[asyncio.BaseTransport]) -> None:
         self.gone = asyncio.Event()
+        self._open = transports
         super().__init__(asyncio.StreamReader(), lambda reader, writer: serve(reader, writer, self.gone))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._mine = transport
+        self._open.add(transport)
+        super().connection_made(transport)
 
     def eof_received(self) -> bool | None:
         self.gone.set()
@@ -96,6 +107,7 @@ class _Protocol(asyncio.StreamReaderProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.gone.set()
+        self._open.discard(self._mine)
         super().connection_lost(error)
 
 
