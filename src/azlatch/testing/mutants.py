@@ -406,7 +406,7 @@ MUTANTS: dict[str, Mutant] = {
     "stale-fence": Mutant(
         "L1: a fence is made of the version that is there",
         ((BlobBackend, "_fence", _same_fence),),
-        stress="half-grants",
+        stress="operators",
         profiles=LEASES,
     ),
     "deadline-from-metadata": Mutant(
