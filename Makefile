@@ -5,11 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEEDS ?= 50000
+HOURS ?= 2
+SEED ?= 0
 # What the lab takes from npm, it keeps here; it is installed when it is first needed.
 export AZLATCH_LAB_HOME ?= $(CURDIR)/.npm-tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt sim conformance soak bench docs clean
+.PHONY: help demo test lint fmt sim conformance soak fairness bench docs clean
 
 help:  ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,10 +52,15 @@ fmt: $(READY)  ## formats the code
 sim: $(READY)  ## the simulator on SEEDS worlds (default 50000)
 	@$(BIN)/python -m azlatch.testing.simulate --seeds $(SEEDS)
 
-soak: $(READY)  ## the long form of the fairness test: 16 processes for 10 minutes
+soak: $(READY)  ## 16 processes on Azurite in bad weather for HOURS (default 2); REPORT=docs/evidence/NAME writes it down
+	@$(BIN)/python -m azlatch.proof.soak --hours $(HOURS) --seed $(SEED) $(if $(REPORT),--report '$(REPORT)') $(if $(KEEP),--keep '$(KEEP)')
+
+fairness: $(READY)  ## the long form of the fairness test: 16 processes for 10 minutes
 	@AZLATCH_FAIRNESS_SECONDS=600 $(BIN)/python -m pytest tests/processes/test_fairness.py --timeout 900
 
-bench: $(READY)  ## side by side with filelock and redis-py, where a redis-server is installed
+bench: $(READY)  ## side by side with filelock, redis-py and the Blob SDK's own leases; BENCH=--quick for rough numbers
+	@# Beforehand, so that nothing is installed between the numbers; without Azurite the bench says why.
+	@-$(BIN)/python -m azlatch.lab.azurite
 	@$(BIN)/python bench/run.py $(BENCH)
 
 conformance:  ## of the lab

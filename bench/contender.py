@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import sqlite3
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +16,7 @@ import filelock
 import azlatch
 
 US = "azlatch"
+BLOB_CONTAINER = "bench"
 
 
 class Contender(Protocol):
@@ -39,6 +43,10 @@ class Spec:
             return _Azlatch(place)
         if self.kind == "azlatch-try":
             return _AzlatchTry(place)
+        if self.kind in ("blob", "blob-plain"):
+            return _Blob(fence=self.kind == "blob")
+        if self.kind == "blob-raw":
+            return _RawBlob(self.poll)
         if self.kind == "redis":
             return _Redis(redis_port, self.poll)
         if self.kind == "sqlite":
@@ -91,6 +99,53 @@ class _AzlatchTry(_Azlatch):
         if hold is None:
             raise RuntimeError(f"{name!r} is held by someone else, and nobody else is there")
         self._hold = hold
+
+
+class _Blob(_Azlatch):
+    """The account is that of AZURE_STORAGE_CONNECTION_STRING."""
+
+    def __init__(self, *, fence: bool) -> None:
+        logging.getLogger("azlatch").setLevel(logging.ERROR)
+        self._latches = azlatch.connect(f"blob://devstoreaccount1/{BLOB_CONTAINER}", fence=fence)
+
+
+class _RawBlob:
+    """The SDK's lease with a new id for each pair and a default client, and a loop where it has to wait."""
+
+    def __init__(self, poll: float | None) -> None:
+        from azure.storage.blob import ContainerClient
+
+        account = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
+        self._container = ContainerClient.from_connection_string(account, BLOB_CONTAINER)
+        self._poll = poll
+        self._blobs: dict[str, Any] = {}
+
+    def acquire(self, name: str) -> None:
+        from azure.core.exceptions import ResourceExistsError
+        from azure.storage.blob import BlobLeaseClient
+
+        blob = self._blobs.get(name)
+        if blob is None:
+            blob = self._blobs[name] = self._container.get_blob_client(f"raw-{name}")
+            with contextlib.suppress(ResourceExistsError):
+                blob.upload_blob(b"")
+        while True:
+            lease = BlobLeaseClient(blob)
+            try:
+                lease.acquire(lease_duration=30)
+            except ResourceExistsError:
+                if self._poll is None:
+                    raise
+                time.sleep(self._poll)
+            else:
+                self._lease = lease
+                return
+
+    def release(self) -> None:
+        self._lease.release()
+
+    def close(self) -> None:
+        self._container.close()
 
 
 class _FileLock:

@@ -34,6 +34,10 @@ class HandOvers:
     #: Pairs of holders that had the lock at the same time: none, if it is a lock.
     overlaps: int
 
+    @property
+    def remark(self) -> str:
+        return f"of {self.count}{f', {self.overlaps} TIMES HELD BY TWO' if self.overlaps else ''}"
+
 
 @dataclass(frozen=True)
 class _Relay:

@@ -1,4 +1,6 @@
-"""`make bench`: azlatch beside filelock and redis-py, all in one run, as medians and ratios.
+"""`make bench`: azlatch beside other locks, all in one run, as medians and ratios.
+
+Beside filelock and redis-py on one machine, and beside the Blob SDK's own leases on Azurite.
 
 The contenders take turns in every round, so that a machine that slows down slows all of them. Nothing is
 asserted about time: a slow machine changes the numbers, hardly the ratios.
@@ -20,6 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import blobs
 import contender
 import handover
 import idling
@@ -61,7 +64,7 @@ _QUICK = Plan(
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench/run.py", description="azlatch beside filelock and redis-py")
-    parser.add_argument("--quick", action="store_true", help="under half a minute; rough numbers")
+    parser.add_argument("--quick", action="store_true", help="about a minute; rough numbers")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to FILE, too")
     options = parser.parse_args(arguments)
     plan = _QUICK if options.quick else Plan()
@@ -73,7 +76,10 @@ def main(arguments: list[str] | None = None) -> int:
         with redis_server.running(place) as port:
             has_redis = _has_redis(port)
             sections = _measure(plan, place, port, redis=has_redis, progress=progress)
-    facts = _facts(redis=has_redis)
+        of_blob, azurite = blobs.measure(blobs.QUICK if options.quick else blobs.Plan(), place, progress.step)
+        sections += of_blob
+        progress.end()
+    facts = {**_facts(redis=has_redis), "azurite": azurite}
     print("\n" + "\n".join(f"{name}: {value}" for name, value in facts.items()))
     print("\n".join(table.lines(sections)))
     if options.json:
@@ -112,7 +118,7 @@ def _measure(plan: Plan, place: Path, port: int, *, redis: bool, progress: _Prog
                 Section(title, ("median", "p95"), "ms", "lower", 2).compare(
                     US,
                     [
-                        Row(spec.label, (over.median * 1e3, over.p95 * 1e3), remark=_remark(over))
+                        Row(spec.label, (over.median * 1e3, over.p95 * 1e3), remark=over.remark)
                         for spec, over in zip(specs, overs, strict=True)
                     ],
                 )
@@ -145,13 +151,7 @@ def _measure(plan: Plan, place: Path, port: int, *, redis: bool, progress: _Prog
             ],
         )
     )
-    progress.end()
     return sections
-
-
-def _remark(over: handover.HandOvers) -> str:
-    broken = f", {over.overlaps} TIMES HELD BY TWO" if over.overlaps else ""
-    return f"of {over.count}{broken}"
 
 
 def _has_redis(port: int) -> bool:

@@ -37,6 +37,11 @@ class Section:
             self.rows.append(Row(row.label, row.values, ratio, row.remark))
         return self
 
+    def show(self, rows: Iterable[Row]) -> Section:
+        """Adds the rows as they are."""
+        self.rows.extend(rows)
+        return self
+
     def as_json(self) -> dict[str, object]:
         return {
             "title": self.title,

@@ -342,6 +342,30 @@ def test_a_purge_takes_nothing_that_is_used(
     assert held.fence is not None
 
 
+def test_a_purge_leaves_what_was_not_released(
+    backend: BlobBackend, container: SimulatedBlobs, clock: Clock
+) -> None:
+    """The record of a hold that only expired stays until the next grant has said how it ended."""
+    dead = granted(backend)
+    clock.at += 100
+    assert backend.purge(0, soon()) == 0
+    other = BlobBackend.from_service(lambda env: SimulatedBlobService(container))
+    other.open(REAL, lambda name: None, create=False, until=soon())
+    reply = other.acquire(claim(), soon())
+    other.close()
+    assert isinstance(reply, Granted)
+    assert (reply.previous_fence, reply.takeover) == (dead.fence, "expired")
+
+
+def test_a_purge_takes_what_was_left_long_ago(backend: BlobBackend, clock: Clock) -> None:
+    """Names of holders that died do not pile up: an hour later nobody needs to know how the hold ended."""
+    dead = granted(backend)
+    clock.at += 3_700
+    assert backend.purge(0, soon()) == 1
+    newer = granted(backend)
+    assert (newer.fence or 0) > (dead.fence or 0)
+
+
 def test_two_instances_never_make_one_fence(backend: BlobBackend, container: SimulatedBlobs) -> None:
     """What one remembers of a name is a version: an acquire on an older one is refused, and looks again."""
     other = BlobBackend.from_service(lambda env: SimulatedBlobService(container))

@@ -143,6 +143,8 @@ def answer(status: int, code: str, **headers: str) -> Exception:
         (502, "", BackendUnavailable, OutcomeUnknown),
         (503, "", BackendUnavailable, OutcomeUnknown),
         (408, "", BackendUnavailable, OutcomeUnknown),
+        (404, "", BackendUnavailable, OutcomeUnknown),
+        (409, "", BackendUnavailable, OutcomeUnknown),
     ],
 )
 def test_statuses(status: int, code: str, read: Any, written: Any) -> None:
@@ -155,6 +157,12 @@ def test_statuses(status: int, code: str, read: Any, written: Any) -> None:
             assert said.no == expected
         else:
             assert type(said) is expected
+
+
+def test_a_whole_answer_of_another_server() -> None:
+    """A 404 without a code that has a date is somebody else's, not a head that was cut."""
+    said = in_words(answer(404, "", Date="Tue, 01 Dec 2026 00:00:00 GMT"), writes=True)
+    assert isinstance(said, BackendMisconfigured)
 
 
 @pytest.mark.parametrize(

@@ -182,3 +182,45 @@ def test_stale_writes_are_counted() -> None:
         Accepted("b", 1, "i", 1, 1),
     ]
     assert _stale(journal) == 1
+
+
+def test_the_end_of_a_killed_holder_is_known() -> None:
+    """A hold whose holder was killed has its end from the one that killed it, though no next grant tells it."""
+    from azlatch.audit.history import check
+    from azlatch.proof.run import _deaths
+
+    def grant(instance: str, fence: int, at: float, prev: int | None) -> list[Event]:
+        facts = {
+            "name": "a",
+            "acquire": 1,
+            "nonce": f"n{fence}",
+            "fence": fence,
+            "prev": prev,
+            "sent": at - 0.1,
+        }
+        return [
+            Event("open", 1, at - 1, at - 1, "boot", instance, {"backend": "blob"}),
+            Event("request", 2, at - 0.2, at - 0.2, "boot", instance, {"name": "a", "acquire": 1}),
+            Event(
+                "granted",
+                3,
+                at,
+                at,
+                "boot",
+                instance,
+                {**facts, "sent": at - 0.1, "until": at + 13.5, "ttl": 15.0},
+            ),
+        ]
+
+    result = Result(Plan("memory:", "."))
+    # Fence 2 was a grant whose reply was lost.
+    result.events = [*grant("one", 1, 100.0, None), *grant("two", 3, 130.0, 2)]
+    assert check(result.events, []).status == "unknown"
+    result.faults = [Fault("kill", "a", 1, 105.0, 113.5)]
+    (death,) = _deaths(result)
+    assert (death.instance, death.seq, death.facts["until"]) == ("one", 4, 105.0)
+    findings = check([*result.events, death], []).findings
+    assert [finding for finding in findings if "fence 1 " in finding.text] == []
+    result.faults[0].at = 140.0
+    result.faults[0].until = 150.0
+    assert check([*result.events, *_deaths(result)], []).status == "fail"

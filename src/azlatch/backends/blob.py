@@ -47,6 +47,8 @@ CONTENDED_FOR = 10.0
 _FIRST_LOOK, _GROWTH, _LAST_LOOK = 0.1, 1.5, 2.0
 #: A record is not purged before the service's clocks, which differ a little, are past its fence, seconds.
 PURGE_AFTER = 2.0
+#: ... nor so soon where its holder never released it.
+LEFT_FOR = 3_600.0
 
 
 class _Known(NamedTuple):
@@ -530,14 +532,18 @@ class BlobBackend:
         return removed
 
     def _is_unused(self, found: Blob, older_than: float) -> bool:
-        """Whether it is azlatch's own, free, and so old that the time alone makes a higher fence (F2)."""
+        """Whether it is azlatch's own, free, and so old that the time alone makes a higher fence (F2).
+
+        What was not released stays for an hour at least: the next grant says of it how it ended.
+        """
         ours = rules.is_ours(found.table)
         if found.now is None or found.leased or not ours or found.size:
             return False
         age = found.now - found.modified
         record = rules.record_of(found.table)
         passed = record is None or record.fence < math.floor(found.now - PURGE_AFTER) << rules.SECOND_BITS
-        return age >= max(older_than, PURGE_AFTER) and passed
+        least = PURGE_AFTER if found.lease == "available" else LEFT_FOR
+        return age >= max(older_than, least) and passed
 
     # -- what is remembered ----------------------------------------------------------------------------
 

@@ -444,7 +444,8 @@ def _status(error: Any, *, writes: bool) -> Exception:
         )
     if status == 429 or code == "ServerBusy":
         return BackendThrottled(said, retry_after=_retry_after(headers))
-    if status >= 500 or status == 408:
+    # Without a code and without a date it is the beginning of an answer whose head was cut.
+    if status >= 500 or status == 408 or not (code or "Date" in headers):
         return OutcomeUnknown(said) if writes else BackendUnavailable(said)
     return BackendMisconfigured(f"{said}: `azlatch doctor` says what is wrong with the store")
 

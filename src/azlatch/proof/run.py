@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
@@ -39,15 +39,22 @@ FAULT_RATE = 2.5
 FAULT_SHARE = 0.75
 #: How many instances may end otherwise than they should; with more of them the run is broken off.
 MOST_CRASHES = 5
-#: How long instances have to end after their time is over, seconds.
+#: How long instances have to end after their time is over, seconds, with `LONGEST_HOLD` for what they have begun.
 _PATIENCE = 30.0
+#: The longest that an instance holds where leases are long, in ttls.
+LONGEST_HOLD = 1.6
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to prove, and where; `alone` says that nobody else uses the store."""
+    """What to prove, and where; `alone` says that nobody else uses the store.
+
+    The first `spared` instances are stopped, but never killed. `fault_pause` is the least time from one kill or
+    stop to the next, seconds. The audit log is kept in up to `audit_parts` files of `audit_bytes` and the present
+    one; a part that had to go would leave the history unknown.
+    """
 
     url: str
     folder: str
@@ -59,6 +66,10 @@ class Plan:
     mutant: str = ""
     alone: bool = False
     ttl: float = TTL
+    spared: int = 0
+    fault_pause: float = 0.0
+    audit_bytes: int = 50_000_000
+    audit_parts: int = 5
 
     @property
     def stopped(self) -> float:
@@ -68,7 +79,7 @@ class Plan:
     @property
     def fault_every(self) -> float:
         """Seconds from one fault to the next; most instances are to be at work at any time."""
-        return max(1 / FAULT_RATE, self.ttl / (self.instances * FAULT_SHARE))
+        return max(1 / FAULT_RATE, self.ttl / (self.instances * FAULT_SHARE), self.fault_pause)
 
     @property
     def least_takeovers(self) -> int:
@@ -88,12 +99,13 @@ class Plan:
 
 @dataclass
 class Fault:
-    """One fault that reached an instance between its reading and its writing."""
+    """One fault that reached an instance between its reading and its writing; it believed `until` then."""
 
     kind: str
     name: str
     fence: int | None
     at: float
+    until: float | None = None
 
 
 @dataclass
@@ -163,10 +175,10 @@ class Result:
         }
 
 
-class _Instance:
-    """A worker process."""
+class Instance:
+    """A worker process; its number is never used twice in a run."""
 
-    def __init__(self, plan: Plan, number: int, seconds: float) -> None:
+    def __init__(self, plan: Plan, number: int, until: float) -> None:
         self.number = number
         self.asked = False
         self.killed = False
@@ -178,7 +190,7 @@ class _Instance:
             "audit": os.path.join(plan.folder, "audit.jsonl"),
             "values": os.path.join(plan.folder, "values.db"),
             "names": [f"value-{name}" for name in range(plan.names)],
-            "seconds": seconds,
+            "until": until,
             "seed": f"{plan.seed}/{number}",
             "instance": f"i{number}",
             "protected": plan.protected,
@@ -186,6 +198,8 @@ class _Instance:
             "think": THINK,
             "mutant": plan.mutant,
             "alone": plan.alone,
+            "audit_bytes": plan.audit_bytes,
+            "audit_parts": plan.audit_parts,
         }
         self.errors = open(os.path.join(plan.folder, f"stderr-{number}.txt"), "wb")  # noqa: SIM115 - closed in end()
         self.process = subprocess.Popen(
@@ -231,24 +245,31 @@ class _Instance:
                     stream.close()
 
 
-def run(plan: Plan, progress: Callable[[float, Result], None] | None = None) -> Result:
+#: What else happens in a run: called many times a second with the seconds since its start and those at work.
+Attend = Callable[[float, Sequence[Instance]], None]
+
+
+def run(
+    plan: Plan, progress: Callable[[float, Result], None] | None = None, attend: Attend | None = None
+) -> Result:
     """Runs the proof; `progress` is called several times a second with the share that is done."""
     result = Result(plan)
     rng = Random(plan.seed)
     Values(os.path.join(plan.folder, "values.db")).close()
     started = _now()
     end = started + plan.seconds
-    instances = [_Instance(plan, number, plan.seconds) for number in range(plan.instances)]
+    instances = [Instance(plan, number, end) for number in range(plan.instances)]
     every = [*instances]
     next_fault = started + 1.0
     try:
-        while _now() < end + _PATIENCE and any(each.alive for each in instances):
+        last = end + _PATIENCE + LONGEST_HOLD * plan.ttl
+        while _now() < last and any(each.alive for each in instances):
             now = _now()
             for each in instances:
                 _listen(each, result, now)
             if now < end - plan.ttl - plan.stopped and now >= next_fault:
                 next_fault = now + plan.fault_every
-                _harm(rng, instances)
+                _harm(rng, instances, plan.spared)
             for index, each in enumerate(instances):
                 if each.alive or each.done is not None or now >= end - 1.0:
                     continue
@@ -256,10 +277,12 @@ def run(plan: Plan, progress: Callable[[float, Result], None] | None = None) -> 
                 result.crashes += not each.killed
                 if result.crashes <= MOST_CRASHES:
                     # A supervisor would start another one in its place.
-                    instances[index] = _Instance(plan, len(every), end - now)
+                    instances[index] = Instance(plan, len(every), end)
                     every.append(instances[index])
             if result.crashes > MOST_CRASHES:
                 break
+            if attend is not None:
+                attend(now - started, instances)
             if progress is not None:
                 progress(min((now - started) / plan.seconds, 1.0), result)
             time.sleep(0.02)
@@ -275,13 +298,14 @@ def run(plan: Plan, progress: Callable[[float, Result], None] | None = None) -> 
     return result
 
 
-def _harm(rng: Random, instances: list[_Instance]) -> None:
+def _harm(rng: Random, instances: list[Instance], spared: int) -> None:
     free = [each for each in instances if each.alive and not each.asked and each.done is None]
     if free:
-        rng.choice(free).ask("kill" if rng.random() < 0.5 else "stop")
+        chosen = rng.choice(free)
+        chosen.ask("kill" if rng.random() < 0.5 and chosen.number >= spared else "stop")
 
 
-def _listen(instance: _Instance, result: Result, now: float) -> None:
+def _listen(instance: Instance, result: Result, now: float) -> None:
     if instance.stopped_until is not None and now >= instance.stopped_until:
         instance.process.send_signal(signal.SIGCONT)
         instance.stopped_until, instance.asked = None, False
@@ -289,14 +313,14 @@ def _listen(instance: _Instance, result: Result, now: float) -> None:
         _take(said, instance, result, now)
 
 
-def _take(said: dict[str, Any], instance: _Instance, result: Result, now: float) -> None:
+def _take(said: dict[str, Any], instance: Instance, result: Result, now: float) -> None:
     if "done" in said:
         instance.done = said["done"]
         return
     if "believed" in said:
         result.beliefs.append((said["believed"], said["fence"], said["at"]))
         return
-    result.faults.append(Fault(said["fault"], said["name"], said["fence"], now))
+    result.faults.append(Fault(said["fault"], said["name"], said["fence"], now, said["until"]))
     if said["fault"] == "kill":
         instance.process.kill()
         instance.process.wait(_PATIENCE)
@@ -308,7 +332,7 @@ def _take(said: dict[str, Any], instance: _Instance, result: Result, now: float)
         result.pauses += 1
 
 
-def _judge(result: Result, every: list[_Instance]) -> None:
+def _judge(result: Result, every: list[Instance]) -> None:
     plan = result.plan
     values = Values(os.path.join(plan.folder, "values.db"))
     journal = values.journal()
@@ -339,7 +363,7 @@ def _judge_history(result: Result, journal: list[Accepted]) -> None:
     log = os.path.join(result.plan.folder, "audit.jsonl")
     result.events = list(read(rotated(log), damage))
     # The gates' order comes from their journal, not from what the instances lived to say of it.
-    result.history = check([*result.events, *_passages(journal)], damage)
+    result.history = check([*result.events, *_deaths(result), *_passages(journal)], damage)
     result.statistics = Statistics.of(result.events)
     result.stale_writes_rejected = result.history.rejected
     _measure_takeovers(result)
@@ -396,6 +420,40 @@ def _last_words(folder: str) -> str:
             if lines:
                 return f"{name}: {lines[-1]}"
     return "they said nothing"
+
+
+def _deaths(result: Result) -> list[Event]:
+    """How the holds of killed instances ended, as far as they did not say it: that is known here.
+
+    The next grant need not say it: it may follow one that nobody heard of, whose reply was lost.
+    """
+    grants = {(event.name, event.fence): event for event in result.events if event.kind == "granted"}
+    ended = {
+        (event.instance, event.facts.get("nonce"))
+        for event in result.events
+        if event.kind in ("released", "lost")
+    }
+    last: dict[str, Event] = {}
+    for event in result.events:
+        if event.instance not in last or event.seq > last[event.instance].seq:
+            last[event.instance] = event
+    deaths = []
+    for fault in result.faults:
+        grant = grants.get((fault.name, fault.fence)) if fault.kind == "kill" else None
+        if grant is None or (grant.instance, grant.facts.get("nonce")) in ended:
+            continue
+        before = last[grant.instance]
+        at = max(fault.at, before.at)
+        facts = {
+            "name": fault.name,
+            "nonce": grant.facts.get("nonce"),
+            "fence": fault.fence,
+            "reason": "owner-died",
+            "until": min(fault.at, fault.until if fault.until is not None else fault.at),
+        }
+        wall = before.wall + at - before.at
+        deaths.append(Event("lost", before.seq + 1, wall, at, before.boot, grant.instance, facts))
+    return deaths
 
 
 def _passages(journal: list[Accepted]) -> list[Event]:

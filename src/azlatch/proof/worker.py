@@ -19,6 +19,7 @@ from random import Random
 from typing import Any
 
 import azlatch
+from azlatch.audit.log import FileSink
 from azlatch.proof.values import Values
 from azlatch.runtime.latches import Hold, Latches
 
@@ -43,7 +44,8 @@ class Worker:
         self._ttl = float(task["ttl"])
         # A long lease of one who was killed keeps a name for long; meanwhile there are others.
         self._patience = 10.0 if self._ttl < 5 else 3.0
-        self._end = time.clock_gettime(time.CLOCK_BOOTTIME) + float(task["seconds"])
+        # Of the run, whenever this process came to start: on a busy machine that takes its time.
+        self._end = float(task["until"])
         self.counts = {"attempted": 0, "accepted": 0, "rejected": 0, "lost": 0, "errors": 0}
 
     def run(self) -> None:
@@ -52,7 +54,10 @@ class Worker:
             while self._on():
                 self._unprotected()
             return
-        with azlatch.connect(self._task["url"], audit=self._task["audit"]) as latches:
+        audit = FileSink(
+            self._task["audit"], max_bytes=self._task["audit_bytes"], keep=self._task["audit_parts"]
+        )
+        with azlatch.connect(self._task["url"], audit=audit) as latches:
             while self._on():
                 self._protected(latches)
                 self._operate(latches)
@@ -141,7 +146,8 @@ class Worker:
         fault = sys.stdin.readline().strip()
         if not fault:
             return False
-        _say(fault=fault, name=name, fence=hold.fence if hold is not None else None)
+        fence, until = (hold.fence, hold.machine.deadline) if hold is not None else (None, None)
+        _say(fault=fault, name=name, fence=fence, until=until)
         if fault == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)
         else:
