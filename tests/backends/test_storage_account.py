@@ -101,6 +101,20 @@ def test_connect_makes_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     connect("blob://devstoreaccount1/latches").close()
 
 
+def test_the_environment_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies, their exceptions and certificates of the environment count; no request reads them again."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "other.blob.core.windows.net")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/etc/ssl/bundle.pem")
+    for name, proxies in (("shop", {"https": "http://proxy.example:3128"}), ("other", {})):
+        with account_of(KEYED.replace("shop", name)).container("latches") as client:
+            transport = client._pipeline._transport
+            assert not transport.session.trust_env
+            assert {key: transport.session.proxies[key] for key in proxies} == proxies
+            assert bool(transport.session.proxies) == bool(proxies)
+            assert transport.connection_config.verify == "/etc/ssl/bundle.pem"
+
+
 # -- answers in words ------------------------------------------------------------------------------------------
 
 
