@@ -39,8 +39,8 @@ _MOST_ID = 1_000
 _BREAKS = "~broken"
 #: Names whose version is remembered.
 MOST_KNOWN = 10_000
-#: Claims whose fence is remembered for a resend.
-_MOST_CLAIMS = 1_000
+#: Claims of which is remembered what a resend, a note or the janitor needs.
+_MOST_CLAIMS = 2_000
 #: For so long after a name was found held, a look comes before every try, seconds.
 CONTENDED_FOR = 10.0
 #: Looks at a held name: the first pause, what it grows by, and the longest, seconds.
@@ -260,7 +260,7 @@ class BlobBackend:
         made_for = known if claim.fenced else _NOTHING
         alone = self._sending(claim.nonce, made_for)
         with self._lock:
-            _put(self._open, claim.nonce, known, MOST_KNOWN)
+            _put(self._open, claim.nonce, known, _MOST_CLAIMS)
         duration = math.ceil(claim.ttl)
         try:
             answer = self.service.acquire(blob, lease_id, duration, etag, self._by(claim, until))
@@ -341,7 +341,7 @@ class BlobBackend:
     def _let_go(self, claim: Claim, blob: str, lease_id: str, until: float) -> None:
         """Nothing was granted, so the lease goes back; if that cannot be confirmed, the claim is open."""
         with self._lock:
-            _put(self._spent, claim.nonce, True, MOST_KNOWN)
+            _put(self._spent, claim.nonce, True, _MOST_CLAIMS)
         try:
             self.service.release(blob, lease_id, self._by(claim, until))
         except Refused:
@@ -418,6 +418,7 @@ class BlobBackend:
     def settle(self, name: str, orphan: Orphan, until: float) -> bool:
         with self._lock:
             made_for = self._unanswered.get(orphan.nonce, ())
+            self._records.pop(orphan.nonce, None)
         self._free(name, orphan.nonce, until)
         if not made_for:
             return True
@@ -553,7 +554,7 @@ class BlobBackend:
 
     def _keep(self, nonce: str, record: rules.Record) -> None:
         with self._lock:
-            _put(self._records, nonce, record, MOST_KNOWN)
+            _put(self._records, nonce, record, _MOST_CLAIMS)
 
     def _conclude(self, claim: Claim) -> None:
         """It has no lease, or a grant."""
@@ -565,7 +566,7 @@ class BlobBackend:
         with self._lock:
             made_for = self._unanswered.get(nonce, ())
             others = tuple(each for each in made_for if each.etag != known.etag)
-            _put(self._unanswered, nonce, (*others, known), MOST_KNOWN)
+            _put(self._unanswered, nonce, (*others, known), _MOST_CLAIMS)
         return len(others) == len(made_for)
 
     def _answered(self, nonce: str, known: _Known) -> None:
