@@ -228,3 +228,19 @@ def test_no_secret_in_what_goes_wrong(closed_port: int, caplog: pytest.LogCaptur
     said = "".join(traceback.format_exception(caught.value)) + caplog.text
     assert CANARY not in said
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("url", "environment"),
+    [
+        ("blob://shop/latches?connection=AccountName=shop%3BAccountKey=CANARY", {}),
+        ("blob://shop/latches?connection=", {}),
+        ("blob://[CANARY/latches", {}),
+        ("blob://shop/latches?connection=Jobs", {"Jobs__blobServiceUri": "https://[?sig=CANARY"}),
+        ("blob://shop/latches?connection=Jobs", {"Jobs": "BlobEndpoint=https://[CANARY;AccountKey=CANARY"}),
+    ],
+)
+def test_what_cannot_be_read_is_a_usage_error_and_not_repeated(url: str, environment: dict[str, str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        container_of(url, environment)
+    assert "CANARY" not in str(caught.value)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from azlatch.errors import BackendMisconfigured, UsageError
 
@@ -27,6 +27,7 @@ VARIABLES = ("AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGEBLOB_CONNECTIONSTR
 
 _CONTAINER = re.compile(r"(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+_VARIABLE = re.compile(r"[A-Za-z0-9_.:-]{1,80}")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
 #: Connections that a client keeps open; as many as calls are made at a time.
 _CONNECTIONS = 64
@@ -92,7 +93,7 @@ def container_of(url: str, environment: Mapping[str, str]) -> tuple[StorageAccou
         UsageError: it is no such URL, what it refers to is not set, or a connection string that is set names
             another account.
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     host, container = parts.netloc, unquote(parts.path.strip("/"))
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = set(options) - {"connection"}
@@ -170,12 +171,18 @@ def _from_variables(environment: Mapping[str, str]) -> StorageAccount | None:
 
 def _named(name: str, environment: Mapping[str, str]) -> StorageAccount:
     """A connection as Functions name them: NAME, else NAME__blobServiceUri or NAME__accountName."""
+    if not _VARIABLE.fullmatch(name):
+        # It may be the connection string itself, and is not repeated.
+        raise UsageError(
+            "?connection= is not the name of a connection: give it a name such as AzureWebJobsStorage, and put "
+            "the connection string into the environment variable of that name"
+        )
     if environment.get(name):
         return account_of(environment[name])
     client_id = environment.get(f"{name}__clientId", "")
     endpoint = environment.get(f"{name}__blobServiceUri", "").rstrip("/")
     if endpoint:
-        if not urlsplit(endpoint).netloc:
+        if not _split(endpoint).netloc:
             raise UsageError(f"{name}__blobServiceUri is no URL: give it https://ACCOUNT.blob.core.windows.net")
         return StorageAccount(_account_in(endpoint), endpoint, client_id=client_id)
     account = environment.get(f"{name}__accountName", "")
@@ -206,9 +213,17 @@ def _plain(host: str) -> StorageAccount:
 
 def _account_in(endpoint: str) -> str:
     """The account of an endpoint: the first label of its host, or the first part of the path of an emulator."""
-    parts = urlsplit(endpoint)
+    parts = _split(endpoint)
     host = parts.hostname or ""
     path = parts.path.strip("/")
     if path and not host.endswith((".net", ".com", ".cn", ".us", ".de")):
         return path.split("/")[0]
     return host.split(".")[0]
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL. Raises UsageError, without repeating it, where it has none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        raise UsageError("a URL of the storage account cannot be read: its host is no host name") from None
