@@ -61,6 +61,12 @@ def test_urls(url: str, environment: dict[str, str], endpoint: str) -> None:
     assert CANARY not in repr(account)
 
 
+def test_a_signature_in_an_endpoint_is_not_shown() -> None:
+    """Also where somebody put it into the endpoint itself."""
+    account = account_of(f"BlobEndpoint={PUBLIC}/?sig={CANARY};SharedAccessSignature=sv=1")
+    assert CANARY not in repr(account)
+
+
 @pytest.mark.parametrize(
     ("url", "environment", "words"),
     [
@@ -71,7 +77,8 @@ def test_urls(url: str, environment: dict[str, str], endpoint: str) -> None:
         ("blob://shop/ab", {}, "3 to 63"),
         ("blob://shop/a--b", {}, "single hyphens"),
         ("blob://Shop_1/latches", {}, "account name"),
-        (f"blob://shop/latches?sig={CANARY}", {}, "unknown option"),
+        (f"blob://shop/latches?{CANARY[:-2]}", {}, "an option that is not"),
+        (f"blob://shop/latches?sig={CANARY}", {}, "an option that is not"),
         (f"blob://user:{CANARY}@shop/latches", {}, "not complete"),
         ("blob://shop/latches?connection=Jobs", {}, "Jobs__blobServiceUri"),
         ("blob://shop/latches?connection=Jobs", {"Jobs__blobServiceUri": CANARY}, "no URL"),
@@ -87,7 +94,7 @@ def test_wrong_urls(url: str, environment: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError) as caught:
         container_of(url, environment)
     assert words in str(caught.value)
-    assert CANARY not in "".join(traceback.format_exception(caught.value))
+    assert CANARY[:-2] not in "".join(traceback.format_exception(caught.value))
 
 
 def test_containers() -> None:

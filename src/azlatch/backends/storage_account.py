@@ -38,7 +38,7 @@ class StorageAccount:
     """An account's Blob endpoint and how to sign in there: a key, a signature (SAS), else an identity."""
 
     name: str
-    endpoint: str
+    endpoint: str = field(repr=False)  # it may carry a signature, where a connection string has it there
     key: str = field(default="", repr=False)
     signature: str = field(default="", repr=False)
     client_id: str = ""
@@ -98,7 +98,8 @@ def container_of(url: str, environment: Mapping[str, str]) -> tuple[StorageAccou
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = set(options) - {"connection"}
     if not host or "@" in host or not container or parts.fragment or unknown:
-        what = f"has the unknown option {min(unknown)[:40]!r}" if unknown else "is not complete"
+        # Not which: it may be a signature that was pasted here.
+        what = "has an option that is not connection=" if unknown else "is not complete"
         raise UsageError(
             f"the blob URL {what}: use blob://ACCOUNT/CONTAINER, with ?connection=NAME for a connection that "
             "environment variables of that name describe; keys and signatures do not belong in it"

@@ -46,6 +46,7 @@ STORAGE_CODES = {
     503: "ServerBusy",
 }
 LEASE_ACTION = "x-ms-lease-action"
+_LEASE_ACTIONS = ("acquire", "renew", "change", "release", "break")
 _LONGEST = 86_400.0
 
 
@@ -191,6 +192,9 @@ class Rule:
             raise UsageError(f"path={self.path!r} is no regular expression: {error}") from None
         self.method = None if self.method is None else self.method.upper()
         self.header = {name.lower(): value for name, value in self.header.items()}
+        if LEASE_ACTION in self.header:
+            # As the service reads it; another spelling would never fire.
+            self.header[LEASE_ACTION] = _lease_action(self.header[LEASE_ACTION])
         self._random = Random()
 
     def seed(self, seed: str) -> None:
@@ -336,3 +340,10 @@ _OPTIONS = {
     "code": "code=ERROR_CODE",
     "retry-after": "retry-after=SECONDS",
 }
+
+
+def _lease_action(value: str) -> str:
+    action = value.lower()
+    if action not in _LEASE_ACTIONS:
+        raise UsageError(f"the lease action {value!r} is none: use one of {', '.join(_LEASE_ACTIONS)}")
+    return action
