@@ -198,3 +198,18 @@ def test_proxy_obeys_lines(start: Any, azurite: Any) -> None:
     said = process.stderr.read()
     assert "'explode' is unknown: write add RULE, clear or show" in said
     assert "'explode' is no fault" in said
+
+
+def test_proxy_without_a_standard_input() -> None:
+    """With standard input closed there are no lines to obey, and it serves all the same."""
+    script = f'exec "{sys.executable}" -m azlatch lab proxy --target 127.0.0.1:9 <&-'
+    process = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert line(process).startswith("http://127.0.0.1:")
+        time.sleep(1.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert (process.returncode, errors) == (0, "")

@@ -101,6 +101,7 @@ def test_every_fault_has_a_text(text: str, fault: Fault) -> None:
         ("reset code=ServerBusy", "status=CODE only"),
         ("status=429 retry-after='1\r\nx: y'", "cannot be sent"),
         ('reset path="', "quotation"),
+        ("reset lease=aquire", "acquire, renew"),
     ],
 )
 def test_bad_rules_say_what_is_allowed(text: str, says: str) -> None:
@@ -129,3 +130,8 @@ def test_the_seed_decides() -> None:
     assert drawn("1") == drawn("1") != drawn("2")
     assert drawn("1", 3) == drawn("1")[:3]
     assert 16 < len(drawn("1")) < 48
+
+
+def test_a_lease_action_in_any_spelling() -> None:
+    """The service reads it in any case, and so does a rule."""
+    assert str(parse("reset lease=Acquire")) == str(parse("reset lease=acquire"))
