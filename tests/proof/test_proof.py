@@ -76,10 +76,19 @@ def test_latched_work_loses_none(tmp_path: Path) -> None:
     assert not re.search(r"<script|https?://", report)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", SHOWN)
 def test_mutants_never_pass(mutant: str, tmp_path: Path) -> None:
-    """An engine or gate with a rule undone fails, or is inconclusive; it never passes."""
-    code, result, output = prove("--seconds", "16", "--mutant", mutant, folder=tmp_path)
+    """An engine or gate with a rule undone fails, or is inconclusive.
+
+    Whether one run of seconds meets the moment that needs the rule is chance, for breaks above all: of three
+    runs, one at least.
+    """
+    for seed in range(3):
+        arguments = ["--seconds", "16", "--seed", str(seed), "--mutant", mutant]
+        code, result, output = prove(*arguments, folder=tmp_path)
+        if code != 0:
+            break
     assert code in (1, 3), output
     assert result["verdict"] != "pass"
 
