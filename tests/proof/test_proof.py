@@ -32,7 +32,9 @@ KEYS = {
 #: - no-margin, hidden-pause, any-clock need clocks of several machines, freezes, or time namespaces;
 #: - same-epoch needs a power loss; contenders-ttl needs ttls that differ;
 #: - forgets-observations is about those who try once; here everyone waits, and the boot's clock tells the age;
-#: - revived and upsert-renewal need a renewal in flight at the moment of the stop, which is a matter of luck.
+#: - revived and upsert-renewal need a renewal in flight at the moment of the stop, which is a matter of luck;
+#: - break-keeps-nonce needs a break early in one of the few long holds: on a quiet machine a run meets one
+#:   nearly always, on a busy one not (tests/audit/test_audit_history.py::test_a_break_that_stops_nobody).
 SHOWN = [
     "no-fence-check",
     "beat-not-raised",
@@ -40,7 +42,6 @@ SHOWN = [
     "deadline-unchecked",
     "any-triple",
     "break-frees-at-once",
-    "break-keeps-nonce",
 ]
 
 
