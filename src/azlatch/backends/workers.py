@@ -46,6 +46,8 @@ class Workers:
         self._idle: list[Signal] = []
         self._busy: dict[int, Job] = {}
         self._threads = 0
+        #: Threads on their way to a job, woken or started: as many jobs need no other one.
+        self._coming = 0
         self._sequence = 0
         self._stopped = False
 
@@ -67,6 +69,7 @@ class Workers:
             if self._threads:
                 return
             self._threads += 1
+            self._coming += 1
         self._spawn()
 
     def submit(self, deadline: float, run: Callable[[], None]) -> Job:
@@ -91,7 +94,7 @@ class Workers:
     def replace_stuck(self) -> None:
         """Adds a thread where jobs wait and too many threads are stuck; called now and then."""
         with self._lock:
-            grow = bool(self._jobs) and self._wake_one()
+            grow = self._wake_one()
         if grow:
             self._try_spawn()
 
@@ -100,18 +103,27 @@ class Workers:
         with self._lock:
             self._stopped = True
             idle, self._idle = self._idle, []
+            self._coming += len(idle)
         for signal in idle:
             signal.set()
 
     def _wake_one(self) -> bool:
-        """With the lock held: wakes an idle thread, or says whether one should be added."""
+        """With the lock held: wakes an idle thread, or says whether one should be added.
+
+        A job for which a thread is on its way needs no second one: two threads that wake for each job cost
+        more than the job.
+        """
+        if len(self._jobs) <= self._coming:
+            return False
         if self._idle:
+            self._coming += 1
             self._idle.pop().set()
             return False
         late = self._env.now() - _GRACE
         stuck = sum(job.deadline < late for job in self._busy.values())
         if self._threads - stuck < self._quota and self._threads < self._cap:
             self._threads += 1
+            self._coming += 1
             return True
         return False
 
@@ -127,13 +139,16 @@ class Workers:
         except BaseException:
             with self._lock:
                 self._threads -= 1
+                self._coming -= 1
             raise
 
     def _work(self) -> None:
         signal = self._env.signal()
         me = id(signal)
+        came = True
         while True:
             with self._lock:
+                self._coming -= came
                 job = self._next()
                 if job is None:
                     if self._stopped:
@@ -144,6 +159,7 @@ class Workers:
                     idle_for = _IDLE if self._threads > 1 else None
                 else:
                     self._busy[me] = job
+            came = job is None
             if job is None:
                 if not signal.wait(idle_for) and self._retire(signal):
                     return
@@ -168,8 +184,11 @@ class Workers:
 
     def _retire(self, signal: Signal) -> bool:
         with self._lock:
-            if signal not in self._idle or self._threads <= 1:
+            if signal not in self._idle:
                 return False
             self._idle.remove(signal)
+            if self._threads <= 1:
+                self._coming += 1
+                return False
             self._threads -= 1
             return True
