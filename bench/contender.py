@@ -47,6 +47,8 @@ class Spec:
             return _Blob(fence=self.kind == "blob")
         if self.kind == "blob-raw":
             return _RawBlob(self.poll)
+        if self.kind == "blob-raw-described":
+            return _DescribedRawBlob(self.poll)
         if self.kind == "redis":
             return _Redis(redis_port, self.poll)
         if self.kind == "sqlite":
@@ -146,6 +148,14 @@ class _RawBlob:
 
     def close(self) -> None:
         self._container.close()
+
+
+class _DescribedRawBlob(_RawBlob):
+    """... and one write of metadata under the lease, which is what a fence takes."""
+
+    def acquire(self, name: str) -> None:
+        super().acquire(name)
+        self._blobs[name].set_blob_metadata({"fence": "1", "holder": "x" * 120}, lease=self._lease)
 
 
 class _FileLock:
