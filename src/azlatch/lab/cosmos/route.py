@@ -1,0 +1,129 @@
+"""What a request is for: the resource that its path names, and what is to be done with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote
+
+from azlatch.lab.cosmos.errors import ServiceError, bad_request
+from azlatch.lab.cosmos.wire import Request
+
+Verb = Literal[
+    "create",
+    "upsert",
+    "read",
+    "replace",
+    "patch",
+    "delete",
+    "list",
+    "changes",
+    "query",
+    "plan",
+    "batch",
+    "delete-key",
+    "execute",
+]
+
+#: The kinds of resource, each with the kinds that may be its parent; "" is the account.
+PARENTS: dict[str, tuple[str, ...]] = {
+    "dbs": ("",),
+    "offers": ("",),
+    "colls": ("dbs",),
+    "users": ("dbs",),
+    "clientencryptionkeys": ("dbs",),
+    "permissions": ("users",),
+    "docs": ("colls",),
+    "pkranges": ("colls",),
+    "sprocs": ("colls",),
+    "triggers": ("colls",),
+    "udfs": ("colls",),
+    "conflicts": ("colls",),
+    "partitionkeydelete": ("operations",),
+    "operations": ("colls",),
+}
+
+#: Longest path that is looked at, characters.
+_MOST_PATH = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A verb for a resource of a kind, by way of the parents that the path names.
+
+    `parents` are pairs of kind and name from the account down; `name` is "" where all of the kind are meant.
+    Each name is decoded, and may be the resource id (`_rid`) as well as the name.
+    """
+
+    verb: Verb
+    kind: str
+    parents: tuple[tuple[str, str], ...] = ()
+    name: str = ""
+
+    def parent(self, kind: str) -> str:
+        """The name of the parent of a kind, "" if there is none."""
+        return next((name for each, name in self.parents if each == kind), "")
+
+
+def route_of(request: Request) -> Route:
+    """Reads the path, the method and the headers that change what they mean.
+
+    Raises:
+        ServiceError: 400 or 404 for a path that names nothing, 405 for a method that it does not have.
+    """
+    path = request.path.strip("/")
+    if len(path) > _MOST_PATH:
+        raise bad_request("The request path is too long.")
+    if not path:
+        if request.method != "GET":
+            raise ServiceError(405, "The account can only be read.")
+        return Route("read", "account")
+    parts = [unquote(each) for each in path.split("/")]
+    parents: list[tuple[str, str]] = []
+    before = ""
+    for at in range(0, len(parts), 2):
+        kind = parts[at]
+        if kind not in PARENTS or before not in PARENTS[kind]:
+            raise ServiceError(404, "There is no such resource type at this path.")
+        name = parts[at + 1] if at + 1 < len(parts) else ""
+        if kind == "operations":
+            if name != "partitionkeydelete" or request.method != "POST" or at + 2 < len(parts):
+                raise ServiceError(404, "There is no such operation at this path.")
+            return Route("delete-key", "docs", tuple(parents))
+        if at + 2 >= len(parts):
+            return Route(_verb(request, kind, name), kind, tuple(parents), name)
+        if not name:
+            raise ServiceError(404, "A name is missing in the request path.")
+        parents.append((kind, name))
+        before = kind
+    raise ServiceError(404, "There is no such resource.")
+
+
+def _verb(request: Request, kind: str, name: str) -> Verb:
+    method = request.method
+    if not name:
+        if method == "GET":
+            return "changes" if request.header("a-im") else "list"
+        if method == "POST":
+            return _posted(request, kind)
+    elif method == "GET":
+        return "read"
+    elif method == "PUT":
+        return "replace"
+    elif method == "PATCH" and kind in ("docs", "colls"):
+        return "patch"
+    elif method == "DELETE":
+        return "delete"
+    elif method == "POST" and kind == "sprocs":
+        return "execute"
+    raise ServiceError(405, f"{method[:20]} is not possible here.")
+
+
+def _posted(request: Request, kind: str) -> Verb:
+    if request.flag("x-ms-cosmos-is-query-plan-request"):
+        return "plan"
+    if request.flag("x-ms-documentdb-isquery") or "query+json" in request.header("content-type"):
+        return "query"
+    if kind == "docs" and request.flag("x-ms-cosmos-is-batch-request"):
+        return "batch"
+    return "upsert" if request.flag("x-ms-documentdb-is-upsert") else "create"
