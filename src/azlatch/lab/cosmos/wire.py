@@ -35,7 +35,7 @@ class Request:
 
 @dataclass(slots=True)
 class Reply:
-    """One reply. `ready_at` is when it may be sent, on the clock of the lab; `delay` is real seconds after that."""
+    """One reply: not sent before `ready_at` on the clock of the lab, and `delay` real seconds after that."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
