@@ -1,0 +1,58 @@
+"""What the lab remembers of each request: what was asked, what it cost and what came of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import asdict, dataclass
+from typing import Any
+
+#: Requests that are remembered.
+MOST = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One request."""
+
+    number: int
+    at: float
+    region: str
+    operation: str
+    container: str
+    partition_key: str
+    range_id: str
+    name: str
+    status: int
+    substatus: int
+    charge: float
+    request_length: int
+    response_length: int
+    activity_id: str
+    #: The fault that it was given, as its rule is written.
+    fault: str = ""
+    user_agent: str = ""
+
+
+class Ledger:
+    """The last requests, numbered from 1."""
+
+    def __init__(self) -> None:
+        self._rows: deque[Row] = deque(maxlen=MOST)
+        self._numbers = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, **facts: Any) -> None:
+        """Remembers one."""
+        self._rows.append(Row(next(self._numbers), **facts))
+
+    def rows(self, since: int = 0, most: int = MOST) -> list[Row]:
+        """Those with a higher number than `since`, the oldest first."""
+        found = (each for each in self._rows if each.number > since)
+        return list(itertools.islice(found, most))
+
+    def table(self, since: int, most: int) -> list[dict[str, Any]]:
+        """The same as plain objects."""
+        return [asdict(each) for each in self.rows(since, most)]

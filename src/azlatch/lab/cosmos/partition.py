@@ -1,0 +1,303 @@
+"""A physical partition: the items of one range of effective partition keys, their log, and its replicas."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from azlatch.lab.cosmos.replication import Entry, Replication
+from azlatch.lab.cosmos.session_token import SessionToken
+from azlatch.lab.cosmos.topology import WRITER, Region, Topology
+from azlatch.lab.cosmos.versions import History, LogicalPartition, Version, View
+
+#: Makes the index of unique keys of a logical partition, or None where the container has none.
+MakeIndex = Callable[[], Any]
+
+
+class PhysicalPartition:
+    """One range, from `low` to below `high`, as effective partition keys in hexadecimal digits."""
+
+    def __init__(
+        self, name: str, low: str, high: str, topology: Topology, make_index: MakeIndex, parents: list[str]
+    ) -> None:
+        self.id = name
+        self.low = low
+        self.high = high
+        self.parents = parents
+        self.topology = topology
+        self.replication = Replication(topology)
+        self.keys: dict[str, LogicalPartition] = {}
+        #: The LSN of the last write.
+        self.head = 0
+        #: Goes up where the log was cut or begun anew; tokens of a version below `valid` say nothing more.
+        self.version = 1
+        self.valid = 1
+        self._make_index = make_index
+        self._order: list[History] = []
+        self._dead = 0
+        self._expiring: list[tuple[float, int, History]] = []
+        self._ticks = itertools.count()
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Bytes of the items."""
+        return sum(each.size for each in self.keys.values())
+
+    @property
+    def count(self) -> int:
+        """How many items there are, expired ones included."""
+        return sum(
+            1 for key in self.keys.values() for each in key.items.values() if each.versions[-1].body is not None
+        )
+
+    def find(self, text: str, name: str) -> History | None:
+        """An item's history, by its partition key and id."""
+        key = self.keys.get(text)
+        return key.items.get(name) if key is not None else None
+
+    def scan(self, after: int = -1) -> Iterator[History]:
+        """The items with higher numbers than `after`, in the order in which they were made."""
+        for at in range(bisect_right(self._order, after, key=lambda each: each.number), len(self._order)):
+            history = self._order[at]
+            if history.versions:
+                yield history
+
+    def advance(self, now: float) -> None:
+        """Brings it up to the time: what has arrived is seen, what has expired is gone."""
+        self.replication.advance(now)
+        while self._expiring and self._expiring[0][0] <= now:
+            _, _, history = heapq.heappop(self._expiring)
+            if len(history.versions) == 1 and not history.versions[0].lives(now):
+                self._forget(history)
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def logical(self, text: str, values: tuple[Any, ...], epk: str) -> LogicalPartition:
+        """The logical partition of a key, made if there is none."""
+        found = self.keys.get(text)
+        if found is None:
+            found = self.keys[text] = LogicalPartition(text, values, epk)
+            found.unique = self._make_index()
+        return found
+
+    def write(
+        self,
+        key: LogicalPartition,
+        changes: dict[str, Version],
+        numbers: dict[str, int],
+        now: float,
+        view: View,
+    ) -> Entry:
+        """Writes versions by the ids of their items, all with one LSN.
+
+        Args:
+            numbers: of the items that are made.
+            view: what the writer had seen.
+        """
+        before, self.head = self.head, self.head + 1
+        histories = []
+        for name, version in changes.items():
+            history = key.items.get(name)
+            old = history.show(view) if history is not None else None
+            if history is None or old is None or not old.lives(now):
+                history = self._place(key, name, numbers.get(name, 0), history)
+            version.lsn, version.at, version.base = self.head, now, old.lsn if old is not None else 0
+            self._discount(history, old)
+            history.versions.append(version)
+            histories.append(history)
+        for history in histories:
+            version = history.versions[-1]
+            self._count(history, version)
+            if version.expires is not None:
+                heapq.heappush(self._expiring, (version.expires, next(self._ticks), history))
+        entry = Entry(self.head, histories[0].versions[-1].source, now, histories)
+        self.replication.wrote(entry, before)
+        if not self.replication.pending:
+            for history in histories:
+                history.prune(None)
+                if history.versions[0].body is None:
+                    self._forget(history)
+        return entry
+
+    def _place(self, key: LogicalPartition, name: str, number: int, old: History | None) -> History:
+        """A place for an item that is made; what late replicas still show of it moves along."""
+        history = History(key, name, number)
+        if old is not None:
+            history.versions, old.versions = old.versions, []
+            self._dead += 1
+        key.items[name] = history
+        if self._order and self._order[-1].number > number:
+            insort(self._order, history, key=lambda each: each.number)
+        else:
+            self._order.append(history)
+        return history
+
+    def _count(self, history: History, new: Version) -> None:
+        """An item is there from now on."""
+        if new.body is not None:
+            history.key.size += len(new.body)
+            if history.key.unique is not None:
+                history.key.unique.add(history.id, new.document)
+
+    def _discount(self, history: History, old: Version | None) -> None:
+        """A version is not there any more."""
+        if old is not None and old.body is not None:
+            history.key.size -= len(old.body)
+            if history.key.unique is not None:
+                history.key.unique.remove(history.id, old.document)
+
+    def _forget(self, history: History) -> None:
+        """Nobody shows it any more."""
+        key = history.key
+        if key.items.get(history.id) is history:
+            del key.items[history.id]
+            version = history.versions[-1] if history.versions else None
+            self._discount(history, version)
+            if not key.items:
+                self.keys.pop(key.text, None)
+        history.versions = []
+        self._dead += 1
+        if self._dead > 64 and self._dead * 2 > len(self._order):
+            self._order = [each for each in self._order if each.versions]
+            self._dead = 0
+
+    # -- consistency ---------------------------------------------------------------------------------
+
+    def view(self, region: Region, *, late: bool, now: float) -> View:
+        """What a replica of the region shows now."""
+        self.advance(now)
+        return self.replication.view(region, late=late)
+
+    def token(self, view: View) -> SessionToken:
+        """What a client knows that has seen this view."""
+        if not self.topology.multiple:
+            lsn = self.head if view is None else view[WRITER]
+            others = [each.number for each in self.topology.regions if each is not self.topology.write]
+            return SessionToken(self.id, self.version, lsn, dict.fromkeys(others, lsn))
+        numbers = [each.number for each in self.topology.regions]
+        seen = {number: self.head if view is None else view[number] for number in numbers}
+        return SessionToken(self.id, self.version, max(seen.values()), seen)
+
+    def satisfies(self, view: View, token: SessionToken) -> bool:
+        """Whether a replica with this view has all that the token's owner has seen."""
+        if token.version == -1:
+            return token.global_lsn <= (self.head if view is None else max(view.values()))
+        if token.version < self.valid or token.version > self.version:
+            return False
+        if not self.topology.multiple or not token.regions:
+            return token.version < self.version or token.global_lsn <= (
+                self.head if view is None else max(view.values())
+            )
+        if token.version < self.version:
+            return True
+        return all(
+            lsn <= (self.head if view is None else view.get(number, 0)) for number, lsn in token.regions.items()
+        )
+
+    def truncate(self, region: Region, now: float) -> int:
+        """What the region has not seen is lost; returns how many writes."""
+        self.replication.advance(now)
+        cut = self.replication.cut(region)
+        lost = self.replication.truncate(cut) if cut is not None else []
+        if cut is None or not lost:
+            return 0
+        self.head = cut
+        self.version += 1
+        self.valid = self.version
+        for history in {id(each): each for entry in lost for each in entry.histories}.values():
+            history.versions = [each for each in history.versions if each.lsn <= cut]
+            if not history.versions:
+                history.key.items.pop(history.id, None)
+                self._dead += 1
+        for key in {id(h.key): h.key for e in lost for h in e.histories}.values():
+            self._recount(key)
+        return len(lost)
+
+    def catch_up(self, region: Region) -> None:
+        """A region sees everything."""
+        self.replication.catch_up(region, self.head)
+
+    def settle(self) -> None:
+        """Every replica sees everything."""
+        self.replication.settle()
+        for history in list(self._order):
+            if history.versions and history.versions[-1].body is None:
+                self._forget(history)
+
+    def _recount(self, key: LogicalPartition) -> None:
+        key.size, key.unique = 0, self._make_index()
+        for history in key.items.values():
+            version = history.show(None)
+            if version is not None:
+                self._count(history, version)
+        if not key.items:
+            self.keys.pop(key.text, None)
+
+    # -- splits and merges ---------------------------------------------------------------------------
+
+    def split(self, at: str, names: tuple[str, str]) -> tuple[PhysicalPartition, PhysicalPartition]:
+        """Two that share its range at a key, its items and its log."""
+        low = self._part(names[0], self.low, at)
+        high = self._part(names[1], at, self.high)
+        return low, high
+
+    def _part(self, name: str, low: str, high: str) -> PhysicalPartition:
+        part = PhysicalPartition(name, low, high, self.topology, self._make_index, [*self.parents, self.id])
+        part.head, part.version, part.valid = self.head, self.version, self.valid
+        part.keys = {text: key for text, key in self.keys.items() if low <= key.epk < high}
+        part._order = [each for each in self._order if each.versions and low <= each.key.epk < high]
+        part._expiring = [each for each in self._expiring if low <= each[2].key.epk < high]
+        part._ticks = itertools.count(next(self._ticks))
+        part.replication = self.replication.part({id(each) for each in part._order})
+        return part
+
+    @classmethod
+    def merged(cls, name: str, parts: list[PhysicalPartition]) -> PhysicalPartition:
+        """One of several neighbours; its log begins anew, and all replicas see everything of it."""
+        first = parts[0]
+        parents = [each for part in parts for each in (*part.parents, part.id)]
+        whole = cls(name, first.low, parts[-1].high, first.topology, first._make_index, parents)
+        whole.version = max(each.version for each in parts) + 1
+        whole.valid = 1
+        for part in parts:
+            part.settle()
+            whole.keys.update(part.keys)
+            whole._order.extend(each for each in part._order if each.versions)
+            whole._expiring.extend((at, next(whole._ticks), each) for at, _, each in part._expiring)
+        whole._order.sort(key=lambda each: each.number)
+        heapq.heapify(whole._expiring)
+        whole.head = len(whole._order) + 1
+        for lsn, history in enumerate(sorted(whole._order, key=lambda each: each.versions[-1].at), start=1):
+            history.versions[-1].lsn = lsn
+            history.versions[-1].base = 0
+        return whole
+
+    def middle(self, *, hashed: bool) -> str:
+        """Where it is split: in the middle of its range, or where its keys are halved."""
+        if hashed:
+            low = int(self.low.ljust(32, "0")[:32] or "0", 16)
+            high = 0x40 << 120 if self.high == "FF" else int(self.high.ljust(32, "0")[:32], 16)
+            return f"{(low + high) // 2:032X}"
+        epks = sorted(each.epk for each in self.keys.values())
+        return epks[len(epks) // 2] if epks else "05C1DFFFFFFFFC"
+
+    def commits_at(self, entry: Entry) -> float:
+        """When a write is in all regions that answer."""
+        return self.replication.commits_at(entry) if self.replication.pending else entry.at
+
+    @property
+    def is_even(self) -> bool:
+        """Whether no replica lags."""
+        return not self.replication.pending
+
+    def staleness(self, now: float) -> tuple[int, float]:
+        """How many writes the slowest region lacks, and since when, seconds."""
+        self.advance(now)
+        count, age = self.replication.backlog(now)
+        return count, age if math.isfinite(age) else 0.0

@@ -1,0 +1,116 @@
+"""The versions of an item, and which of them a replica shows.
+
+Every write of a physical partition has a log sequence number (LSN). A replica has seen the writes of each
+source up to one LSN, and shows of each item the last of those: that is all there is to replication here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from azlatch.lab.cosmos.wire import decode
+
+#: What a replica has seen: by source the last LSN. None: everything.
+View = Mapping[int, int] | None
+
+
+class Version:
+    """One state of an item; without a body it says that the item was deleted."""
+
+    __slots__ = ("_document", "at", "base", "body", "etag", "expires", "lsn", "order", "source", "ts")
+
+    def __init__(self, body: bytes | None, etag: str, ts: int, expires: float | None, source: int) -> None:
+        self.body = body
+        self.etag = etag
+        #: Seconds since the Unix epoch, as `_ts` says.
+        self.ts = ts
+        self.expires = expires
+        self.source = source
+        #: Set when it is written: its LSN, the time, and the LSN that its writer had seen of this item.
+        self.lsn = 0
+        self.at = 0.0
+        self.base = 0
+        #: What decides between versions that did not know of each other.
+        self.order: float = ts
+        self._document: dict[str, Any] | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The body as an object; not to be changed."""
+        if self._document is None:
+            found = decode(self.body or b"{}")
+            self._document = found if isinstance(found, dict) else {}
+        return self._document
+
+    def lives(self, now: float) -> bool:
+        """Whether there is an item: neither deleted nor expired."""
+        return self.body is not None and (self.expires is None or now < self.expires)
+
+
+class History:
+    """The versions of one item, in the order of their LSNs: as many as some replica may still show."""
+
+    __slots__ = ("id", "key", "number", "versions")
+
+    def __init__(self, key: LogicalPartition, name: str, number: int) -> None:
+        self.key = key
+        self.id = name
+        #: Counts the items of a container; its resource id is made of it, and scans are in its order.
+        self.number = number
+        self.versions: list[Version] = []
+
+    def show(self, view: View) -> Version | None:
+        """The version that a replica shows; one that says "deleted" is shown, too."""
+        if view is None and (len(self.versions) == 1 or not self._is_contested()):
+            return self.versions[-1] if self.versions else None
+        shown: Version | None = None
+        for each in self.versions:
+            if view is None or each.lsn <= view.get(each.source, 0):
+                shown = each if shown is None else winner(shown, each)
+        return shown
+
+    def _is_contested(self) -> bool:
+        return any(each.source != self.versions[0].source for each in self.versions)
+
+    def prune(self, floor: View) -> None:
+        """Forgets what no replica can show any more."""
+        versions = self.versions
+        if floor is None:
+            shown = self.show(None)
+            self.versions = [shown] if shown is not None else []
+            return
+        base = [each for each in versions if each.lsn <= floor.get(each.source, 0)]
+        if len(base) > 1:
+            kept = base[0]
+            for each in base[1:]:
+                kept = winner(kept, each)
+            self.versions = [each for each in versions if each is kept or each not in base]
+
+
+def winner(first: Version, second: Version) -> Version:
+    """Of two versions, the one that stays: the later, or the last writer's where neither knew the other.
+
+    A deletion that is in conflict always wins, as in the service.
+    """
+    if second.base >= first.lsn or first.source == second.source:
+        return second
+    if (first.body is None) != (second.body is None):
+        return first if first.body is None else second
+    return second if (second.order, second.source) >= (first.order, first.source) else first
+
+
+class LogicalPartition:
+    """The items with one partition key value."""
+
+    __slots__ = ("epk", "items", "size", "text", "unique", "values")
+
+    def __init__(self, text: str, values: tuple[Any, ...], epk: str) -> None:
+        self.text = text
+        self.values = values
+        self.epk = epk
+        self.items: dict[str, History] = {}
+        #: Bytes of the items that are there.
+        self.size = 0
+        #: The index of unique keys, if the container has any.
+        self.unique: Any = None
