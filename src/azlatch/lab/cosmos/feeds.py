@@ -72,7 +72,8 @@ def scope_of(call: Call, *, needs_one: bool) -> Scope:
     if needs_one and len(store.parts) > 0 and not request.flag("x-ms-documentdb-query-enablecrosspartition"):
         raise bad_request(
             "Cross partition query is required but disabled. Please set "
-            "x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
+            "x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or "
+            "revise your query to avoid this exception."
         )
     return Scope(list(store.parts))
 

@@ -84,7 +84,7 @@ def _parent(document: dict[str, Any], parts: Sequence[str]) -> Container:
     found: Any = document
     for part in parts[:-1]:
         if isinstance(found, list):
-            found = found[_index(found, part, len(found) - 1)]
+            found = found[_index(part, len(found) - 1)]
         elif isinstance(found, dict) and part in found:
             found = found[part]
         else:
@@ -94,7 +94,7 @@ def _parent(document: dict[str, Any], parts: Sequence[str]) -> Container:
     return found
 
 
-def _index(array: list[Any], part: str, most: int) -> int:
+def _index(part: str, most: int) -> int:
     if not part.isdecimal() or len(part) > 9 or not 0 <= int(part) <= most:
         raise bad_request("A patch operation names an array index that is out of range.")
     return int(part)
@@ -113,15 +113,15 @@ def _put(holder: Container, part: str, value: Any, *, insert: bool) -> None:
     elif part == "-":
         holder.append(value)
     elif insert:
-        holder.insert(_index(holder, part, len(holder)), value)
+        holder.insert(_index(part, len(holder)), value)
     else:
-        at = _index(holder, part, len(holder))
+        at = _index(part, len(holder))
         holder[at : at + 1] = [value]
 
 
 def _take(holder: Container, part: str, op: str) -> Any:
     if isinstance(holder, list):
-        return holder.pop(_index(holder, part, len(holder) - 1))
+        return holder.pop(_index(part, len(holder) - 1))
     if part not in holder:
         raise bad_request(f"{op} Operation can only be performed on an existing path.")
     return holder.pop(part)
@@ -141,7 +141,7 @@ def _replace(document: dict[str, Any], operation: dict[str, Any], keys: Sequence
     parts = _path(operation.get("path"), keys)
     holder, value = _parent(document, parts), _value(operation)
     if isinstance(holder, list):
-        holder[_index(holder, parts[-1], len(holder) - 1)] = value
+        holder[_index(parts[-1], len(holder) - 1)] = value
     elif parts[-1] in holder:
         holder[parts[-1]] = value
     else:
@@ -157,7 +157,7 @@ def _incr(document: dict[str, Any], operation: dict[str, Any], keys: Sequence[st
     parts = _path(operation.get("path"), keys)
     holder, step = _parent(document, parts), _value(operation)
     if isinstance(holder, list):
-        at: Any = _index(holder, parts[-1], len(holder) - 1)
+        at: Any = _index(parts[-1], len(holder) - 1)
         old: Any = holder[at]
     else:
         at, old = parts[-1], holder.get(parts[-1], 0)
