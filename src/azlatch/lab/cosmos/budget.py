@@ -1,4 +1,4 @@
-"""The request units of one physical partition: so many a second, a reserve for bursts, and a limit for each key.
+"""The request units of one physical partition: so many a second, a reserve for bursts, a limit for each key.
 
 The model (learn.microsoft.com, "Burst capacity", "Service quotas"): units flow in evenly, up to one second's
 worth; a request is let in as long as any are left, and its charge may leave a debt. What is not used is banked,

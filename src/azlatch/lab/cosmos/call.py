@@ -34,7 +34,7 @@ class Call:
     region: Region
     now: float
     level: Level
-    tokens: list[SessionToken] = field(default_factory=list)
+    tokens: dict[str, SessionToken] = field(default_factory=dict)
     #: What was charged so far, and where.
     charge: float = 0.0
     part: PhysicalPartition | None = None
@@ -47,7 +47,7 @@ class Call:
         store = service.stores[resource.rid]
         store.check_rid(request.header("x-ms-cosmos-intended-collection-rid"))
         level = level_of(request.header("x-ms-consistency-level"), service.topology.level)
-        tokens = session_token.parse_all(request.header("x-ms-session-token"))
+        tokens = session_token.parse_header(request.header("x-ms-session-token"))
         return cls(service, request, route, store, region, now, level, tokens)
 
     # -- where it goes -------------------------------------------------------------------------------
@@ -55,7 +55,12 @@ class Call:
     def given_key(self) -> tuple[Any, ...] | None:
         """The partition key in the header, None without one."""
         text = self.request.header(_KEY_HEADER)
-        return self.store.resource.definition.values_of_header(text) if text else None
+        return self.store.resource.definition.values_of_header(text, prefix=self.is_feed) if text else None
+
+    @property
+    def is_feed(self) -> bool:
+        """Whether it is for many items, and the beginning of a partition key is enough."""
+        return self.route.verb in ("list", "changes", "query", "plan")
 
     def whole_key(self) -> Key:
         """The partition key in the header, which has to be a whole one.
@@ -67,12 +72,6 @@ class Call:
         if values is None:
             raise bad_request("PartitionKey value must be supplied for this operation.")
         definition = self.store.resource.definition
-        if len(values) != len(definition.paths):
-            raise bad_request(
-                "Partition key provided either doesn't correspond to definition in the collection or doesn't "
-                "match partition key field values specified in the document.",
-                1001,
-            )
         key = Key(values, definition.text(values), definition.epk(values))
         self.aim(self.store.part_of(key.epk), key)
         return key

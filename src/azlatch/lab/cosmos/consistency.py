@@ -7,7 +7,7 @@ error; ConsistentPrefix and Eventual what any one replica has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from random import Random
 
 from azlatch.lab.cosmos import errors
@@ -37,12 +37,11 @@ def level_of(asked: str, account: Level) -> Level:
     raise errors.bad_request("The value of the header x-ms-consistency-level is not a consistency level.")
 
 
-def token_for(tokens: Sequence[SessionToken], part: PhysicalPartition) -> SessionToken | None:
+def token_for(tokens: Mapping[str, SessionToken], part: PhysicalPartition) -> SessionToken | None:
     """Of the tokens of a request, the one that speaks of a partition: its own, else the nearest parent's."""
     for name in (part.id, *reversed(part.parents)):
-        for token in tokens:
-            if token.range_id == name:
-                return token
+        if name in tokens:
+            return tokens[name]
     return None
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import base64
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from azlatch.lab.cosmos import charges, errors
+from azlatch.lab.cosmos import charges, errors, sql
 from azlatch.lab.cosmos.call import Call
-from azlatch.lab.cosmos.effective_key import HIGHEST, LOWEST
 from azlatch.lab.cosmos.errors import ServiceError, bad_request
 from azlatch.lab.cosmos.partition import PhysicalPartition
+from azlatch.lab.cosmos.partition_key import PartitionKeyDefinition
+from azlatch.lab.cosmos.store import HIGHEST, LOWEST
 from azlatch.lab.cosmos.transaction import Key
-from azlatch.lab.cosmos.versions import Version, View
+from azlatch.lab.cosmos.versions import History, Version, View
 from azlatch.lab.cosmos.wire import Reply, decode, encode
 
 #: Items of a page where the client leaves it to the service, and the most bytes of one.
@@ -30,56 +31,88 @@ _MOST_PAGE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which items are meant: the physical partitions, and in them a range of keys or a single one."""
+    """Which items are meant: the physical partitions, in them a range of keys, and some or all ids.
+
+    `keys` are the only logical partitions that can matter, None where that is not known; likewise `names`.
+    """
 
     parts: list[PhysicalPartition]
     low: str = LOWEST
     high: str = HIGHEST
     key: Key | None = None
-
-    def has(self, text: str, epk: str) -> bool:
-        """Whether the items of a logical partition are meant."""
-        return text == self.key.text if self.key is not None else self.low <= epk < self.high
+    keys: frozenset[str] | None = None
+    names: frozenset[str] | None = None
 
 
-def scope_of(call: Call, *, needs_one: bool) -> Scope:
+def scope_of(call: Call, *, asked: Asked | None = None) -> Scope:
     """Reads the scope from the headers: a key, the beginning of one, a range, or everything.
 
     Args:
-        needs_one: everything is refused unless the client asked for all partitions.
+        asked: the query, which may say itself which keys it is about. Everything is refused for a query
+            unless the client asked for all partitions.
 
     Raises:
         ServiceError: 400 as said, 410/1002 for a range that is gone.
     """
     request, store = call.request, call.store
+    definition = store.resource.definition
     values = call.given_key()
-    if values:
-        definition = store.resource.definition
-        if len(values) == len(definition.paths):
+    known = asked.keys(definition) if asked is not None else None
+    names = asked.names() if asked is not None else None
+    keys = frozenset(definition.text(each) for each in known) if known is not None else None
+    if values is not None and (values or definition.system_key):
+        if len(values) == len(definition.paths) or definition.system_key:
             key = Key(values, definition.text(values), definition.epk(values))
-            return Scope([store.part_of(key.epk)], key=key)
-        low, high = definition.prefix_range(values)
-        return Scope(store.parts_in(low, high), low, high)
+            return Scope([store.part_of(key.epk)], key=key, keys=frozenset([key.text]), names=names)
+        low, high = definition.epk_range(values)
+        return Scope(store.parts_in(low, high), low, high, keys=keys, names=names)
     low = request.header("x-ms-start-epk") or LOWEST
     high = request.header("x-ms-end-epk") or HIGHEST
     name = request.header("x-ms-documentdb-partitionkeyrangeid")
     if name:
         # "container rid,range id" is another spelling of it.
         part = store.part(name.rpartition(",")[2])
-        return Scope([part], max(low, part.low), min(high, part.high))
+        return Scope([part], max(low, part.low), min(high, part.high), keys=keys, names=names)
     if (low, high) != (LOWEST, HIGHEST):
-        return Scope(store.parts_in(low, high), low, high)
-    if needs_one and len(store.parts) > 0 and not request.flag("x-ms-documentdb-query-enablecrosspartition"):
-        raise bad_request(
-            "Cross partition query is required but disabled. Please set "
-            "x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or "
-            "revise your query to avoid this exception."
-        )
-    return Scope(list(store.parts))
+        return Scope(store.parts_in(low, high), low, high, keys=keys, names=names)
+    if asked is None or request.flag("x-ms-documentdb-query-enablecrosspartition"):
+        return Scope(list(store.parts), keys=keys, names=names)
+    if known is not None and len(known) == 1:
+        key = Key(known[0], definition.text(known[0]), definition.epk(known[0]))
+        return Scope([store.part_of(key.epk)], key=key, keys=keys, names=names)
+    raise bad_request(
+        "Cross partition query is required but disabled. Please set "
+        "x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or "
+        "revise your query to avoid this exception."
+    )
 
 
-#: Makes the results of a page of its rows; the second is how many of them were told before.
-Results = Callable[["Rows", int], Iterable[Any]]
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query with its parameters."""
+
+    query: sql.Query
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, body: bytes) -> Asked:
+        """Raises ServiceError 400 for a body that is none."""
+        return cls(*sql.request_of(body))
+
+    def keys(self, definition: PartitionKeyDefinition) -> list[tuple[Any, ...]] | None:
+        """The partition keys that its results can have, None where that is not provable."""
+        found = sql.key_values(self.query, definition.paths, self.parameters)
+        if found is None:
+            return None
+        try:
+            return [definition.values_of_header(encode(list(each)).decode()) for each in found]
+        except (ServiceError, TypeError):
+            # Values that no item has as its key: nothing is proved by them.
+            return None
+
+    def names(self) -> frozenset[str] | None:
+        """The ids that its results can have, None where that is not provable."""
+        return sql.point_values(self.query, "id", self.parameters)
 
 
 class Rows:
@@ -93,29 +126,37 @@ class Rows:
         self._after = after
         self.read = 0
         self.bytes = 0
-        #: The number of the last one that was read, and of the last one that a page has.
+        #: The number of the last one.
         self.last = after
-        self.mark = after
 
     def versions(self) -> Iterator[Version]:
         """Those that are shown."""
-        key = self._scope.key
-        histories: Iterable[Any]
-        if key is not None:
-            logical = self._part.keys.get(key.text)
-            found = logical.items.values() if logical is not None else ()
-            histories = sorted((h for h in found if h.number > self._after), key=lambda h: h.number)
-        else:
-            histories = self._part.scan(self._after)
-        for history in histories:
-            if key is None and not self._scope.has(history.key.text, history.key.epk):
-                continue
+        for history in self._histories():
             version = history.show(self._view)
             if version is not None and version.lives(self._call.now):
                 self.read += 1
                 self.bytes += len(version.body or b"")
                 self.last = history.number
                 yield version
+
+    def _histories(self) -> Iterator[History]:
+        """Those that come into question, in the order of their numbers."""
+        scope, names = self._scope, self._scope.names
+        if scope.keys is None:
+            for each in self._part.scan(self._after):
+                if scope.low <= each.key.epk < scope.high and (names is None or each.id in names):
+                    yield each
+            return
+        logical = [self._part.keys[text] for text in scope.keys if text in self._part.keys]
+        found: list[History] = []
+        for key in logical:
+            if scope.low <= key.epk < scope.high:
+                if names is None:
+                    found.extend(key.items.values())
+                else:
+                    found.extend(key.items[name] for name in names if name in key.items)
+        found.sort(key=lambda each: each.number)
+        yield from (each for each in found if each.number > self._after)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (each.document for each in self.versions())
@@ -162,44 +203,44 @@ def page_size(call: Call) -> int:
 
 def read_feed(call: Call) -> Reply:
     """All items of the scope, in the order in which they were made."""
-    scope = scope_of(call, needs_one=False)
-    return _page(call, scope, lambda rows, _: rows, streams=True)
+    return _page(call, scope_of(call), Asked(sql.parse("SELECT * FROM c"), {}))
 
 
 def query(call: Call) -> Reply:
     """The results of a query over the scope."""
-    from azlatch.lab.cosmos import sql
-
-    asked, parameters = sql.request_of(call.request.body)
-    scope = scope_of(call, needs_one=True)
+    asked = Asked.of(call.request.body)
+    scope = scope_of(call, asked=asked)
     one = scope.key is not None or bool(call.request.header("x-ms-documentdb-partitionkeyrangeid"))
-    if not one and sql.needs_plan(asked):
+    if not one and sql.needs_plan(asked.query):
         raise ServiceError(
             400,
             "The provided cross partition query can not be directly served by the gateway. This is a first "
             "chance (internal) exception that all newer clients will know how to handle gracefully.",
             1004,
         )
-
-    def results(rows: Rows, skip: int) -> Iterator[Any]:
-        return itertools.islice(sql.execute(asked, parameters, rows), skip, None)
-
-    return _page(call, scope, results, streams=sql.streams(asked))
+    return _page(call, scope, asked)
 
 
 def plan(call: Call) -> Reply:
     """How a client runs a query over several partitions."""
-    from azlatch.lab.cosmos import sql
-
-    asked, _ = sql.request_of(call.request.body)
+    asked = Asked.of(call.request.body)
+    definition = call.store.resource.definition
     features = call.request.header("x-ms-cosmos-supported-query-features")
-    found = sql.plan(asked, call.store.resource.definition.paths, features)
+
+    def range_of(values: Sequence[Any]) -> dict[str, Any]:
+        low, high = definition.epk_range(
+            definition.values_of_header(encode(list(values)).decode(), prefix=True)
+        )
+        return {"min": low, "max": high, "isMinInclusive": True, "isMaxInclusive": False}
+
+    found = sql.plan(asked.query, definition.paths, features, parameters=asked.parameters, range_of=range_of)
     return call.reply(200, encode(found))
 
 
-def _page(call: Call, scope: Scope, results: Results, *, streams: bool) -> Reply:
+def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
     """One page: of one physical partition after the other as long as there is room in it."""
     most = page_size(call)
+    streams = not sql.needs_plan(asked.query)
     place = Place.of(call.request.header("x-ms-continuation"))
     parts = [each for each in scope.parts if each.high > place.low] or scope.parts[-1:]
     documents: list[Any] = []
@@ -212,28 +253,32 @@ def _page(call: Call, scope: Scope, results: Results, *, streams: bool) -> Reply
         resumed = place if part.low <= place.low < part.high else Place(part.low)
         call.aim(part, scope.key)
         view = call.view()
-        rows = Rows(call, scope, part, view, resumed.after if streams else -1)
-        room = most - len(documents)
-        found, after = _take(iter(results(rows, 0 if streams else resumed.skip)), rows, room)
+        rows = Rows(call, scope, part, view, resumed.after)
+        results = sql.execute(asked.query, asked.parameters, rows, now=call.now)
+        for _ in itertools.islice(results, resumed.skip):
+            pass
+        found, after, within = _take(results, rows, most - len(documents))
         documents += found
         call.pay(charges.query(rows.read, rows.bytes, len(found)))
         tokens.append(str(part.token(view)))
         if after is not None:
-            skip = resumed.skip + len(found)
-            following = Place(resumed.low, after) if streams else Place(resumed.low, -1, skip)
+            # Not all was told: it goes on in the middle of what the last item led to.
+            skip = within if streams else resumed.skip + len(found)
+            following = Place(resumed.low, after - 1 if streams else -1, skip)
             break
     return _listed(call, documents, tokens, following)
 
 
-def _take(results: Iterator[Any], rows: Rows, most: int) -> tuple[list[Any], int | None]:
-    """Up to `most` results; and the number of the last item of them, if there are more."""
+def _take(results: sql.Execution, rows: Rows, most: int) -> tuple[list[Any], int | None, int]:
+    """Up to `most` results; if there are more, the number of the last item and how many it led to."""
     found: list[Any] = []
+    last, within = rows.last, 0
     for each in results:
         if len(found) >= most or (found and rows.bytes > LARGEST_PAGE):
-            return found, rows.mark
+            return found, last, within
         found.append(each)
-        rows.mark = rows.last
-    return found, None
+        last, within = rows.last, results.within
+    return found, None, 0
 
 
 def _listed(call: Call, documents: list[Any], tokens: list[str], following: Place | None) -> Reply:
@@ -256,7 +301,7 @@ def changes(call: Call) -> Reply:
     """
     if call.request.header("a-im").lower() not in ("incremental feed", "incrementalfeed"):
         raise bad_request("Only the incremental feed (the latest version of each item) is offered.")
-    scope = scope_of(call, needs_one=False)
+    scope = scope_of(call)
     if not scope.parts:
         raise errors.range_gone()
     part = scope.parts[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from azlatch.lab.cosmos import charges, errors
+from azlatch.lab.cosmos import charges, errors, sql
 from azlatch.lab.cosmos.call import LONGEST_OPERATION, Call
 from azlatch.lab.cosmos.errors import ServiceError, bad_request, too_large
 from azlatch.lab.cosmos.replication import Entry
@@ -100,8 +100,6 @@ def _transaction(call: Call, view: View) -> Transaction:
 
 def _holds(condition: str, document: dict[str, Any]) -> bool:
     """Whether a document fulfils the condition of a patch: ``from c where ...``."""
-    from azlatch.lab.cosmos import sql
-
     query = sql.parse(f"SELECT VALUE 1 {condition}")
     return any(True for _ in sql.execute(query, {}, [document]))
 

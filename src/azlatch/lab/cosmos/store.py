@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from azlatch.errors import UsageError
 from azlatch.lab.cosmos.budget import Budget
-from azlatch.lab.cosmos.effective_key import HIGHEST, LOWEST
 from azlatch.lab.cosmos.errors import bad_request, range_gone
 from azlatch.lab.cosmos.partition import PhysicalPartition
 from azlatch.lab.cosmos.topology import Topology
@@ -19,6 +18,8 @@ from azlatch.lab.cosmos.unique_keys import UniqueIndex
 if TYPE_CHECKING:
     from azlatch.lab.cosmos.resources import ContainerResource
 
+#: The bounds of all effective partition keys.
+LOWEST, HIGHEST = "", "FF"
 #: What a physical partition is given at most when a container is made, request units per second.
 PER_RANGE = 6_000
 #: ... and later on, when throughput is raised.
