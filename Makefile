@@ -63,8 +63,8 @@ bench: $(READY)  ## side by side with filelock, redis-py and the Blob SDK's own 
 	@-$(BIN)/python -m azlatch.lab.azurite
 	@$(BIN)/python bench/run.py $(BENCH)
 
-conformance:  ## of the lab
-	@echo "conformance: the lab has no service of its own yet, so there is nothing that could conform"
+conformance: $(READY)  ## the Cosmos SDK's own test suite against the lab; CONFORMANCE='--files crud' for a part
+	@$(BIN)/python conformance/run.py $(CONFORMANCE)
 
 docs: $(READY)  ## runs the code of README and docs
 	@test -f tests/test_docs.py || { echo "docs: tests/test_docs.py is missing"; exit 1; }

@@ -66,7 +66,7 @@ def find_node() -> Node:
     if program is not None and version >= OLDEST_NODE:
         return Node(program, ())
     old = "" if program is None else f" ({program} is version {version or 'unknown'})"
-    raise BackendMisconfigured(f"Azurite needs Node.js, and there is none that can be used{old}: {_CURE}")
+    raise BackendMisconfigured(f"Node.js is needed, and there is none that can be used{old}: {_CURE}")
 
 
 def install(package: str, version: str) -> str:
@@ -76,7 +76,9 @@ def install(package: str, version: str) -> str:
         BackendMisconfigured: there is no npm, or it failed or took longer than LONGEST_INSTALL seconds.
     """
     base = home()
-    folder = os.path.join(base, f"{package}-{version}")
+    # A package of a scope has a slash in its name.
+    name = f"{package.removeprefix('@').replace('/', '-')}-{version}"
+    folder = os.path.join(base, name)
     if os.path.isdir(folder):
         return folder
     node = find_node()
@@ -84,7 +86,7 @@ def install(package: str, version: str) -> str:
         raise BackendMisconfigured(f"npm is missing beside {node.program}: {_CURE}")
     try:
         os.makedirs(base, exist_ok=True)
-        with _locked(os.path.join(base, f".{package}-{version}.lock")):
+        with _locked(os.path.join(base, f".{name}.lock")):
             if not os.path.isdir(folder):
                 _install(node, package, version, folder)
     except OSError as error:
