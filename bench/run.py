@@ -1,6 +1,7 @@
 """`make bench`: azlatch beside other locks, all in one run, as medians and ratios.
 
-Beside filelock and redis-py on one machine, and beside the Blob SDK's own leases on Azurite.
+Beside filelock and redis-py on one machine, beside the Blob SDK's own leases on Azurite; and the lab's Cosmos
+DB beside `@vercel/cosmosdb-server`.
 
 The contenders take turns in every round, so that a machine that slows down slows all of them. Nothing is
 asserted about time: a slow machine changes the numbers, hardly the ratios.
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import blobs
 import contender
+import cosmos
 import handover
 import idling
 import pairs
@@ -78,8 +80,10 @@ def main(arguments: list[str] | None = None) -> int:
             sections = _measure(plan, place, port, redis=has_redis, progress=progress)
         of_blob, azurite = blobs.measure(blobs.QUICK if options.quick else blobs.Plan(), place, progress.step)
         sections += of_blob
+        of_cosmos, peer = cosmos.measure(cosmos.QUICK if options.quick else cosmos.Plan(), progress.step)
+        sections += of_cosmos
         progress.end()
-    facts = {**_facts(redis=has_redis), "azurite": azurite}
+    facts = {**_facts(redis=has_redis), "azurite": azurite, "@vercel/cosmosdb-server": peer}
     print("\n" + "\n".join(f"{name}: {value}" for name, value in facts.items()))
     print("\n".join(table.lines(sections)))
     if options.json:

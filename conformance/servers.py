@@ -40,10 +40,11 @@ class ServerMissing(Exception):
 
 
 class Served(NamedTuple):
-    """Where an account is served."""
+    """Where an account is served, and by which process; 0 where that is not ours."""
 
     endpoint: str
     key: str
+    pid: int = 0
 
 
 #: Serves an account until it is left.
@@ -72,21 +73,21 @@ def lab(account: Account) -> Iterator[Served]:
     command += ["--multi-write"] if account.multi_write else []
     command += ["--region-hosts"] if len(account.regions) > 1 else []
     command += ["--tls"] if account.fixed else []
-    with _process(command, _first_json) as line:
+    with running(command, _first_json) as (pid, line):
         variables = json.loads(line)
         text = next(str(value) for value in variables.values() if str(value).startswith("AccountEndpoint="))
         parts = dict(each.split("=", 1) for each in text.strip(";").split(";"))
         # The name that the SDK derives the names of regions from.
         endpoint = EMULATOR if account.fixed else parts["AccountEndpoint"].replace(_HOST, "localhost")
-        yield Served(endpoint, parts["AccountKey"])
+        yield Served(endpoint, parts["AccountKey"], pid)
 
 
 @contextlib.contextmanager
 def vercel(account: Account) -> Iterator[Served]:
     """`@vercel/cosmosdb-server` with its own certificate: over plain HTTP it still names an https endpoint."""
     port = _port(account)
-    with _process(peer_command(port, tls=True), lambda line: "ready" in line):
-        yield Served(EMULATOR if account.fixed else f"https://localhost:{port}/", KEY)
+    with running(peer_command(port, tls=True), lambda line: "ready" in line) as (pid, _):
+        yield Served(EMULATOR if account.fixed else f"https://localhost:{port}/", KEY, pid)
 
 
 def peer_command(port: int, *, tls: bool) -> list[str]:
@@ -136,8 +137,8 @@ def _port(account: Account) -> int:
 
 
 @contextlib.contextmanager
-def _process(command: list[str], ready: Callable[[str], bool]) -> Iterator[str]:
-    """Runs a server, and gives the line that says that it is ready."""
+def running(command: list[str], ready: Callable[[str], bool]) -> Iterator[tuple[int, str]]:
+    """Runs a server, and gives its process and the line that says that it is ready."""
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             command,
@@ -148,7 +149,7 @@ def _process(command: list[str], ready: Callable[[str], bool]) -> Iterator[str]:
             cwd=Path(tempfile.gettempdir()),
         )
         try:
-            yield _ready_line(process, errors, ready)
+            yield process.pid, _ready_line(process, errors, ready)
         finally:
             child.end(process, _END_WITHIN)
             if process.stdout is not None:
