@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from random import Random
 from typing import Any
@@ -24,7 +25,7 @@ def test_ranges_come_from_the_throughput(throughput: int, count: int) -> None:
     _, ranges = _ranges(Engine(throughput=throughput))
     assert len(ranges) == count
     assert (ranges[0]["minInclusive"], ranges[-1]["maxExclusive"]) == ("", "FF")
-    assert all(a["maxExclusive"] == b["minInclusive"] for a, b in zip(ranges, ranges[1:], strict=False))
+    assert all(a["maxExclusive"] == b["minInclusive"] for a, b in itertools.pairwise(ranges))
 
 
 def test_ranges_are_told_once() -> None:

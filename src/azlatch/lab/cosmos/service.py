@@ -32,10 +32,12 @@ class Service:
     most_behind: int = 100_000
     longest_behind: float = 300.0
     stores: dict[str, Store] = field(default_factory=dict)
+    _etags: int = 0
 
-    def etag(self) -> str:
+    def etag(self, now: float) -> str:
         """A new one."""
-        return new_etag(self.random)
+        self._etags += 1
+        return new_etag(self._etags, now)
 
     @staticmethod
     def throttled(refusal: Refusal) -> ServiceError:

@@ -14,7 +14,7 @@ from azlatch.lab.cosmos import charges, errors, item, patch
 from azlatch.lab.cosmos.errors import ServiceError
 from azlatch.lab.cosmos.partition import PhysicalPartition
 from azlatch.lab.cosmos.replication import Entry
-from azlatch.lab.cosmos.resource_id import document_rid
+from azlatch.lab.cosmos.resource_id import child_id
 from azlatch.lab.cosmos.store import Store
 from azlatch.lab.cosmos.unique_keys import keys_of
 from azlatch.lab.cosmos.versions import Version, View
@@ -71,7 +71,7 @@ class Transaction:
         *,
         source: int,
         now: float,
-        etag: Callable[[], str],
+        etag: Callable[[float], str],
         holds: Holds,
         level: str,
         largest_key: int,
@@ -196,9 +196,9 @@ class Transaction:
 
     def _put(self, name: str, document: dict[str, Any], operation: Operation, status: int) -> Outcome:
         container = self._store.resource
-        rid = document_rid(container.rid, self._number(name))
+        rid = child_id(container.rid, "docs", self._number(name))
         self._check_unique(name, document)
-        etag, ts = self._etag(), int(self._now)
+        etag, ts = self._etag(self._now), int(self._now)
         stored = item.with_system(document, rid, f"{container.self_link}docs/{rid}/", etag, ts)
         body = encode(stored)
         expires = item.expires_at(document, container.default_ttl, ts)
