@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from engine import Engine, document, substatus
+
+from azlatch.testing.cosmos_engine import Engine, document, substatus
 
 REGIONS = ("West US", "East US")
 LEVELS = ("Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual")

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from engine import Engine, document, substatus
+
+from azlatch.testing.cosmos_engine import Engine, document, substatus
 
 
 @pytest.fixture
@@ -259,6 +260,7 @@ def test_time_to_live() -> None:
     engine.tick(6)
     assert [engine.read(each, "p").status for each in ("default", "short", "for ever")] == [200, 404, 200]
     engine.tick(10**6)
+    assert engine.read("for ever", "p").status == 200
     assert engine.store.parts[0].count == 1
 
 

@@ -162,27 +162,67 @@ class Rows:
         return (each.document for each in self.versions())
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page goes on: in which part (by its lowest key), after which item or how many results."""
+    """Where a range of keys goes on: after which item, and after how many results of the next one.
+
+    Where the results are not told item by item, `skip` counts all results.
+    """
 
     low: str = LOWEST
+    high: str = LOWEST
     after: int = -1
     skip: int = 0
 
+    def in_part(self, part: PhysicalPartition, *, streams: bool) -> Place:
+        """Where it goes on in a part of the range: it may have been split."""
+        if not streams:
+            return self
+        following = next(part.scan(self.after), None)
+        is_in = following is not None and following.number == self.after + 1
+        return Place(part.low, part.high, self.after, self.skip if is_in else 0)
+
+
+class Places:
+    """Where a page goes on: in order, the ranges of which something was told, and what comes after them."""
+
+    def __init__(self, places: Sequence[Place], start: str) -> None:
+        self._places = places
+        #: The lowest key of which not everything was told.
+        self.start = start
+
     @classmethod
-    def of(cls, text: str) -> Place:
+    def of(cls, text: str) -> Places:
         """Raises ServiceError 400 for a continuation that is none of ours."""
         if not text:
-            return cls()
+            return cls([], LOWEST)
         try:
-            low, after, skip = decode(base64.urlsafe_b64decode(text.encode()))
-            return cls(str(low), int(after), int(skip))
+            start, places = decode(base64.urlsafe_b64decode(text.encode()))
+            read = [Place(str(low), str(high), int(after), int(skip)) for low, high, after, skip in places]
         except (ValueError, TypeError):
             raise bad_request("The continuation is not valid for this request.") from None
+        return cls(read, str(start))
 
     def __str__(self) -> str:
-        return base64.urlsafe_b64encode(encode([self.low, self.after, self.skip])).decode()
+        places = [[each.low, each.high, each.after, each.skip] for each in self._places]
+        return base64.urlsafe_b64encode(encode([self.start, places])).decode()
+
+    def in_part(self, part: PhysicalPartition, *, streams: bool) -> Place:
+        """Where it goes on in a part."""
+        for each in self._places:
+            if each.low <= part.low < each.high:
+                return each.in_part(part, streams=streams)
+        return Place(part.low, part.high)
+
+    def from_part(self, part: PhysicalPartition, place: Place | None = None) -> Places:
+        """The same without what comes before a part; there it goes on at a place, if one is given."""
+        begin = part.low if place is None else part.high
+        rest = [
+            Place(max(each.low, begin), each.high, each.after, each.skip)
+            for each in self._places
+            if each.high > begin
+        ]
+        return Places([place, *rest] if place is not None else rest, part.low)
 
 
 def page_size(call: Call) -> int:
@@ -241,16 +281,16 @@ def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
     """One page: of one physical partition after the other as long as there is room in it."""
     most = page_size(call)
     streams = not sql.needs_plan(asked.query)
-    place = Place.of(call.request.header("x-ms-continuation"))
-    parts = [each for each in scope.parts if each.high > place.low] or scope.parts[-1:]
+    places = Places.of(call.request.header("x-ms-continuation"))
+    parts = [each for each in scope.parts if each.high > places.start] or scope.parts[-1:]
     documents: list[Any] = []
     tokens: list[str] = []
-    following: Place | None = None
+    following: Places | None = None
     for part in parts:
         if len(documents) >= most:
-            following = Place(part.low)
+            following = places.from_part(part)
             break
-        resumed = place if part.low <= place.low < part.high else Place(part.low)
+        resumed = places.in_part(part, streams=streams)
         call.aim(part, scope.key)
         view = call.view()
         rows = Rows(call, scope, part, view, resumed.after)
@@ -264,7 +304,8 @@ def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
         if after is not None:
             # Not all was told: it goes on in the middle of what the last item led to.
             skip = within if streams else resumed.skip + len(found)
-            following = Place(resumed.low, after - 1 if streams else -1, skip)
+            place = Place(part.low, part.high, after - 1 if streams else -1, skip)
+            following = places.from_part(part, place)
             break
     return _listed(call, documents, tokens, following)
 
@@ -281,7 +322,7 @@ def _take(results: sql.Execution, rows: Rows, most: int) -> tuple[list[Any], int
     return found, None, 0
 
 
-def _listed(call: Call, documents: list[Any], tokens: list[str], following: Place | None) -> Reply:
+def _listed(call: Call, documents: list[Any], tokens: list[str], following: Places | None) -> Reply:
     body = {"_rid": call.store.resource.rid, "Documents": documents, "_count": len(documents)}
     reply = call.reply(200, encode(body))
     reply.headers["x-ms-session-token"] = ",".join(tokens)
