@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from azlatch.lab.cosmos import feeds, points
+from azlatch.lab.cosmos import feeds, points, state
 from azlatch.lab.cosmos.admin_acts import AdminActs
 from azlatch.lab.cosmos.call import Call
 from azlatch.lab.cosmos.errors import ServiceError, behind_session, not_found
@@ -234,6 +234,16 @@ class Account:
             fault=rule.text if rule is not None else "",
             user_agent=request.header("user-agent")[:200],
         )
+
+    # -- what is kept --------------------------------------------------------------------------------
+
+    def dump(self) -> bytes:
+        """The state, see `azlatch.lab.cosmos.state`."""
+        return state.dump(self)
+
+    def load(self, data: bytes) -> None:
+        """Takes a state that was dumped. Raises ValueError where it is none."""
+        state.load(self, data)
 
     # -- what is told of the account -----------------------------------------------------------------
 

@@ -114,8 +114,7 @@ class PhysicalPartition:
         for history in histories:
             version = history.versions[-1]
             self._count(history, version)
-            if version.expires is not None:
-                heapq.heappush(self._expiring, (version.expires, next(self._ticks), history))
+            self._expires(history, version)
         entry = Entry(self.head, histories[0].versions[-1].source, now, histories)
         self.replication.wrote(entry, before)
         if not self.replication.pending:
@@ -124,6 +123,17 @@ class PhysicalPartition:
                 if history.versions[0].body is None:
                     self._forget(history)
         return entry
+
+    def restore(self, key: LogicalPartition, name: str, number: int, version: Version) -> None:
+        """Puts an item back as it was."""
+        history = self._place(key, name, number, None)
+        history.versions.append(version)
+        self._count(history, version)
+        self._expires(history, version)
+
+    def _expires(self, history: History, version: Version) -> None:
+        if version.expires is not None:
+            heapq.heappush(self._expiring, (version.expires, next(self._ticks), history))
 
     def _place(self, key: LogicalPartition, name: str, number: int, old: History | None) -> History:
         """A place for an item that is made; what late replicas still show of it moves along."""

@@ -32,12 +32,12 @@ class Service:
     most_behind: int = 100_000
     longest_behind: float = 300.0
     stores: dict[str, Store] = field(default_factory=dict)
-    _etags: int = 0
+    etags: int = 0
 
     def etag(self, now: float) -> str:
         """A new one."""
-        self._etags += 1
-        return new_etag(self._etags, now)
+        self.etags += 1
+        return new_etag(self.etags, now)
 
     @staticmethod
     def throttled(refusal: Refusal) -> ServiceError:

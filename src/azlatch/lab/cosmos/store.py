@@ -39,10 +39,10 @@ class Store:
         self, resource: ContainerResource, topology: Topology, *, throttling: bool, burst: bool, now: float
     ):
         self.resource = resource
-        self._topology = topology
+        self.topology = topology
         self._throttling = throttling
         self._burst = burst
-        self._next_range = 0
+        self.next_range = 0
         self.numbers: Iterator[int] = itertools.count(1)
         self.version = 0
         self.parts: list[PhysicalPartition] = []
@@ -56,15 +56,22 @@ class Store:
         """Makes `count` equal ranges, of a container that is empty."""
         width = (0x40 << 120) - 1
         bounds = [LOWEST, *(f"{width // count * at:032X}" for at in range(1, count)), HIGHEST]
-        self.parts = [
-            PhysicalPartition(self._name(), low, high, self._topology, self._index, [])
-            for low, high in itertools.pairwise(bounds)
-        ]
+        parts = [self.new_part(self._name(), low, high, []) for low, high in itertools.pairwise(bounds)]
+        self.take_parts(parts, now)
+
+    def new_part(self, name: str, low: str, high: str, parents: list[str]) -> PhysicalPartition:
+        """A physical partition that is not in the container yet."""
+        return PhysicalPartition(name, low, high, self.topology, self._index, parents)
+
+    def take_parts(self, parts: list[PhysicalPartition], now: float) -> None:
+        """From now on the container consists of these."""
+        self.parts = parts
+        self.budgets = {}
         self._changed(now)
 
     def _name(self) -> str:
-        self._next_range += 1
-        return str(self._next_range - 1)
+        self.next_range += 1
+        return str(self.next_range - 1)
 
     def _index(self) -> UniqueIndex | None:
         return UniqueIndex(self.resource.unique_keys) if self.resource.unique_keys else None
