@@ -87,7 +87,7 @@ class Store:
             if budget is None:
                 self.budgets[each.id] = Budget(rate, now, burst=self._burst)
             else:
-                budget.set_rate(rate, now)
+                budget.set_rate(now, rate)
 
     def resized(self, now: float) -> None:
         """The throughput was changed: a range that would have to give more than it can is split."""
