@@ -2,4 +2,23 @@
 
 The engine is one object without threads, sockets or a clock of its own: a request and the time go in, a reply
 comes out. What is around it (HTTP, the admin interface, the command line) only carries requests to it.
+
+`CosmosLab` is all of it. It is loaded on first touch: importing this package costs next to nothing.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from azlatch.lab.cosmos.lab import CosmosLab
+
+__all__ = ["CosmosLab"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CosmosLab":
+        from azlatch.lab.cosmos.lab import CosmosLab
+
+        return CosmosLab
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
