@@ -35,8 +35,9 @@ _WORDS = ("op", "container", "key", "range", "region", "name")
 _NUMBERS = ("after", "nth", "every", "times", "p", "retry-after-ms")
 _OPERATIONS = (
     *("create", "upsert", "read", "replace", "patch", "delete", "batch", "delete-key", "execute"),
-    *("list", "changes", "query", "plan", "account", "container", "database", "any-write", "any-read"),
+    *("list", "changes", "query", "plan", "account", "container", "database", "ranges", "any-write", "any-read"),
 )
+_OTHERS = {"database": "dbs", "container": "colls", "account": "account", "ranges": "pkranges"}
 _WRITES = ("create", "upsert", "replace", "patch", "delete", "batch", "delete-key")
 _LONGEST = 3_600.0
 
@@ -81,7 +82,9 @@ class Rule:
     random: Random = field(default_factory=Random)
 
     def matches(self, facts: Facts) -> bool:
-        """Whether the request is one that the rule is for."""
+        """Whether the request is one that the rule is for: without `op` one for items."""
+        if facts.kind != "docs" and "op" not in self.words:
+            return False
         return all(_fits(name, wanted, facts) for name, wanted in self.words.items())
 
     def fires(self, facts: Facts) -> bool:
@@ -102,8 +105,8 @@ class Rule:
 
 def _fits(name: str, wanted: str, facts: Facts) -> bool:
     if name == "op":
-        if wanted in ("database", "container", "account"):
-            return facts.kind == {"database": "dbs", "container": "colls", "account": "account"}[wanted]
+        if wanted in _OTHERS:
+            return facts.kind == _OTHERS[wanted]
         if facts.kind != "docs":
             return False
         if wanted == "any-write":
