@@ -20,6 +20,10 @@ from azlatch.lab.cosmos.item import (
     with_system,
 )
 
+#: The largest whole number that has a double, and the double.
+LARGEST = 2**1024 - 2**970 - 1
+assert float(LARGEST) < float("inf")
+
 
 def nested(levels: int, kind: type = dict) -> Any:
     """An item with so many levels, itself included."""
@@ -38,7 +42,7 @@ def nested(levels: int, kind: type = dict) -> Any:
         {"id": "1", "ttl": -1},
         {"id": "1", "ttl": 1},
         {"id": "1", "ttl": MOST_TTL},
-        {"id": "1", "n": 2**1024 - 1, "l": [1, None, "x"]},
+        {"id": "1", "n": LARGEST, "l": [1, None, "x"]},
         nested(128),
         nested(128, list),
     ],
@@ -74,8 +78,8 @@ def test_items(document: dict[str, Any]) -> None:
         {"id": "1", "ttl": True},
         {"id": "1", "ttl": 1.5},
         {"id": "1", "ttl": "10"},
-        {"id": "1", "n": 2**1024},
-        {"id": "1", "l": [[-(2**1024)]]},
+        {"id": "1", "n": LARGEST + 1},
+        {"id": "1", "l": [[-LARGEST - 1]]},
         nested(129),
         nested(129, list),
     ],

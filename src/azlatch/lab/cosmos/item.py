@@ -21,8 +21,8 @@ SYSTEM_PROPERTIES = ("_rid", "_self", "_etag", "_attachments", "_ts")
 
 _SYSTEM = frozenset(SYSTEM_PROPERTIES)
 _ILLEGAL = frozenset("/\\?#")
-#: The first whole number that has no double.
-_NO_DOUBLE = 2**1024
+#: The first whole number that has no double: halfway from the largest one to what would be the next.
+_NO_DOUBLE = 2**1024 - 2**970
 
 
 def check_item(document: Any, size: int, *, most_bytes: int = MOST_BYTES) -> None:
