@@ -16,7 +16,9 @@ from azlatch.lab.cosmos.call import Call
 from azlatch.lab.cosmos.errors import ServiceError, behind_session, not_found
 from azlatch.lab.cosmos.faults import Facts, Rule, Rules
 from azlatch.lab.cosmos.ledger import Ledger
-from azlatch.lab.cosmos.resources import ContainerResource, Grant, Resources
+from azlatch.lab.cosmos.permissions import Grant
+from azlatch.lab.cosmos.resource_tree import ContainerResource
+from azlatch.lab.cosmos.resources import Resources
 from azlatch.lab.cosmos.route import Route, route_of
 from azlatch.lab.cosmos.service import LARGEST_KEY, Service
 from azlatch.lab.cosmos.store import Store

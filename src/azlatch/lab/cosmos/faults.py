@@ -35,7 +35,18 @@ _WORDS = ("op", "container", "key", "range", "region", "name")
 _NUMBERS = ("after", "nth", "every", "times", "p", "retry-after-ms")
 _OPERATIONS = (
     *("create", "upsert", "read", "replace", "patch", "delete", "batch", "delete-key", "execute"),
-    *("list", "changes", "query", "plan", "account", "container", "database", "ranges", "any-write", "any-read"),
+    *(
+        "list",
+        "changes",
+        "query",
+        "plan",
+        "account",
+        "container",
+        "database",
+        "ranges",
+        "any-write",
+        "any-read",
+    ),
 )
 _OTHERS = {"database": "dbs", "container": "colls", "account": "account", "ranges": "pkranges"}
 _WRITES = ("create", "upsert", "replace", "patch", "delete", "batch", "delete-key")

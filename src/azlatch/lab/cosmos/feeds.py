@@ -299,7 +299,7 @@ def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
             pass
         found, after, within = _take(results, rows, most - len(documents))
         documents += found
-        call.pay(charges.query(rows.read, rows.bytes, len(found)))
+        call.pay(charges.query(1, rows.read, rows.bytes, call.level))
         tokens.append(str(part.token(view)))
         if after is not None:
             # Not all was told: it goes on in the middle of what the last item led to.
@@ -356,7 +356,7 @@ def changes(call: Call) -> Reply:
     page = changed[:most]
     # What was written together is told together.
     page += [each for each in changed[most:] if page and each.lsn == page[-1].lsn]
-    call.pay(charges.query(len(page), sum(len(each.body or b"") for each in page), len(page)))
+    call.pay(charges.feed(len(page), sum(len(each.body or b"") for each in page), call.level))
     seen = part.token(view).global_lsn
     last = page[-1].lsn if len(page) < len(changed) else max(seen, since)
     headers_etag = f'"{last}"'

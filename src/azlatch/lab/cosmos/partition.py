@@ -6,23 +6,27 @@ import heapq
 import itertools
 import math
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from azlatch.lab.cosmos.replication import Entry, Replication
 from azlatch.lab.cosmos.session_token import SessionToken
 from azlatch.lab.cosmos.topology import WRITER, Region, Topology
+from azlatch.lab.cosmos.unique_keys import Keys, UniqueIndex, UniqueKeyPolicy
 from azlatch.lab.cosmos.versions import History, LogicalPartition, Version, View
-
-#: Makes the index of unique keys of a logical partition, or None where the container has none.
-MakeIndex = Callable[[], Any]
 
 
 class PhysicalPartition:
     """One range, from `low` to below `high`, as effective partition keys in hexadecimal digits."""
 
     def __init__(
-        self, name: str, low: str, high: str, topology: Topology, make_index: MakeIndex, parents: list[str]
+        self,
+        name: str,
+        low: str,
+        high: str,
+        topology: Topology,
+        unique: UniqueKeyPolicy,
+        parents: list[str],
     ) -> None:
         self.id = name
         self.low = low
@@ -36,7 +40,7 @@ class PhysicalPartition:
         #: Goes up where the log was cut or begun anew; tokens of a version below `valid` say nothing more.
         self.version = 1
         self.valid = 1
-        self._make_index = make_index
+        self._unique = unique
         self._order: list[History] = []
         self._dead = 0
         self._expiring: list[tuple[float, int, History]] = []
@@ -83,7 +87,7 @@ class PhysicalPartition:
         found = self.keys.get(text)
         if found is None:
             found = self.keys[text] = LogicalPartition(text, values, epk)
-            found.unique = self._make_index()
+            found.unique = self._new_index()
         return found
 
     def write(
@@ -148,19 +152,25 @@ class PhysicalPartition:
             self._order.append(history)
         return history
 
+    def _new_index(self) -> UniqueIndex | None:
+        return UniqueIndex(len(self._unique.paths)) if self._unique.paths else None
+
+    def _keys_of(self, document: dict[str, Any]) -> Keys:
+        return self._unique.keys_of(document)
+
     def _count(self, history: History, new: Version) -> None:
         """An item is there from now on."""
         if new.body is not None:
             history.key.size += len(new.body)
             if history.key.unique is not None:
-                history.key.unique.add(history.id, new.document)
+                history.key.unique.add(self._keys_of(new.document), history.id)
 
     def _discount(self, history: History, old: Version | None) -> None:
         """A version is not there any more."""
         if old is not None and old.body is not None:
             history.key.size -= len(old.body)
             if history.key.unique is not None:
-                history.key.unique.remove(history.id, old.document)
+                history.key.unique.remove(self._keys_of(old.document), history.id)
 
     def _forget(self, history: History) -> None:
         """Nobody shows it any more."""
@@ -241,7 +251,7 @@ class PhysicalPartition:
                 self._forget(history)
 
     def _recount(self, key: LogicalPartition) -> None:
-        key.size, key.unique = 0, self._make_index()
+        key.size, key.unique = 0, self._new_index()
         for history in key.items.values():
             version = history.show(None)
             if version is not None:
@@ -258,7 +268,7 @@ class PhysicalPartition:
         return low, high
 
     def _part(self, name: str, low: str, high: str) -> PhysicalPartition:
-        part = PhysicalPartition(name, low, high, self.topology, self._make_index, [*self.parents, self.id])
+        part = PhysicalPartition(name, low, high, self.topology, self._unique, [*self.parents, self.id])
         part.head, part.version, part.valid = self.head, self.version, self.valid
         part.keys = {text: key for text, key in self.keys.items() if low <= key.epk < high}
         part._order = [each for each in self._order if each.versions and low <= each.key.epk < high]
@@ -272,7 +282,7 @@ class PhysicalPartition:
         """One of several neighbours; its log begins anew, and all replicas see everything of it."""
         first = parts[0]
         parents = [each for part in parts for each in (*part.parents, part.id)]
-        whole = cls(name, first.low, parts[-1].high, first.topology, first._make_index, parents)
+        whole = cls(name, first.low, parts[-1].high, first.topology, first._unique, parents)
         whole.version = max(each.version for each in parts) + 1
         whole.valid = 1
         for part in parts:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from azlatch.errors import UsageError
 from azlatch.lab.cosmos.budget import Budget
 from azlatch.lab.cosmos.errors import bad_request, range_gone
+from azlatch.lab.cosmos.indexing import Indexing
 from azlatch.lab.cosmos.partition import PhysicalPartition
 from azlatch.lab.cosmos.topology import Topology
-from azlatch.lab.cosmos.unique_keys import UniqueIndex
+from azlatch.lab.cosmos.unique_keys import UniqueKeyPolicy
 
 if TYPE_CHECKING:
-    from azlatch.lab.cosmos.resources import ContainerResource
+    from azlatch.lab.cosmos.resource_tree import ContainerResource
 
 #: The bounds of all effective partition keys.
 LOWEST, HIGHEST = "", "FF"
@@ -42,6 +43,8 @@ class Store:
         self.topology = topology
         self._throttling = throttling
         self._burst = burst
+        self.unique = UniqueKeyPolicy.of(resource.body.get("uniqueKeyPolicy"))
+        self.indexing = Indexing(resource.indexing_policy)
         self.next_range = 0
         self.numbers: Iterator[int] = itertools.count(1)
         self.version = 0
@@ -61,7 +64,7 @@ class Store:
 
     def new_part(self, name: str, low: str, high: str, parents: list[str]) -> PhysicalPartition:
         """A physical partition that is not in the container yet."""
-        return PhysicalPartition(name, low, high, self.topology, self._index, parents)
+        return PhysicalPartition(name, low, high, self.topology, self.unique, parents)
 
     def take_parts(self, parts: list[PhysicalPartition], now: float) -> None:
         """From now on the container consists of these."""
@@ -72,9 +75,6 @@ class Store:
     def _name(self) -> str:
         self.next_range += 1
         return str(self.next_range - 1)
-
-    def _index(self) -> UniqueIndex | None:
-        return UniqueIndex(self.resource.unique_keys) if self.resource.unique_keys else None
 
     def _changed(self, now: float) -> None:
         self.version += 1
@@ -90,7 +90,8 @@ class Store:
                 budget.set_rate(now, rate)
 
     def resized(self, now: float) -> None:
-        """The throughput was changed: a range that would have to give more than it can is split."""
+        """The container was changed: a range that would have to give more than it can is split."""
+        self.indexing = Indexing(self.resource.indexing_policy)
         while self.resource.throughput > MOST_PER_RANGE * len(self.parts) and len(self.parts) < _MOST_RANGES:
             self.split(max(self.parts, key=_width).id, now)
         self._changed(now)

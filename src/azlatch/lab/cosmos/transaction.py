@@ -16,7 +16,6 @@ from azlatch.lab.cosmos.partition import PhysicalPartition
 from azlatch.lab.cosmos.replication import Entry
 from azlatch.lab.cosmos.resource_id import child_id
 from azlatch.lab.cosmos.store import Store
-from azlatch.lab.cosmos.unique_keys import keys_of
 from azlatch.lab.cosmos.versions import Version, View
 from azlatch.lab.cosmos.wire import encode
 
@@ -112,7 +111,7 @@ class Transaction:
         name = str(document["id"])
         if self._current(name) is not None:
             raise errors.exists()
-        return self._put(name, document, operation, 201)
+        return self._put(name, document, None, 201)
 
     def _upsert(self, operation: Operation) -> Outcome:
         document = self._checked(operation)
@@ -120,9 +119,9 @@ class Transaction:
         old = self._current(name)
         if old is None:
             # With If-Match, too: that is how the service does it.
-            return self._put(name, document, operation, 201)
+            return self._put(name, document, None, 201)
         _check_etag(operation, old)
-        return self._put(name, document, operation, 200)
+        return self._put(name, document, old, 200)
 
     def _read(self, operation: Operation) -> Outcome:
         found = self._found(operation.name)
@@ -144,7 +143,7 @@ class Transaction:
                 raise errors.exists()
             self._rids[name] = self._number(operation.name)
             self._remove(operation.name, old)
-        return self._put(name, document, operation, 200)
+        return self._put(name, document, old, 200)
 
     def _patch(self, operation: Operation) -> Outcome:
         condition, steps = patch.parse_body(operation.body)
@@ -152,16 +151,17 @@ class Transaction:
         _check_etag(operation, old)
         if condition is not None and not self._holds(condition, old.document):
             raise errors.precondition()
-        document = patch.apply(old.document, steps, key_paths=self._store.resource.definition.paths)
+        document = patch.apply(old.document, steps, partition_key=self._store.resource.definition.parts)
         self._store.resource.definition.check_match(self._key.values, document)
         item.check_item(document, len(encode(document)))
-        return self._put(operation.name, document, operation, 200)
+        return self._put(operation.name, document, old, 200)
 
     def _delete(self, operation: Operation) -> Outcome:
         old = self._found(operation.name)
         _check_etag(operation, old)
         self._remove(operation.name, old)
-        return Outcome(204, charges.delete(len(old.body or b""), self._indexed(old.document)))
+        indexed = self._store.indexing.terms(old.document)
+        return Outcome(204, charges.delete(len(old.body or b""), indexed))
 
     # -- what they share -----------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class Transaction:
             self._rids[name] = history.number if history is not None and kept else next(self._store.numbers)
         return self._rids[name]
 
-    def _put(self, name: str, document: dict[str, Any], operation: Operation, status: int) -> Outcome:
+    def _put(self, name: str, document: dict[str, Any], old: Version | None, status: int) -> Outcome:
         container = self._store.resource
         rid = child_id(container.rid, "docs", self._number(name))
         self._check_unique(name, document)
@@ -203,34 +203,29 @@ class Transaction:
         body = encode(stored)
         expires = item.expires_at(document, container.default_ttl, ts)
         self._changes[name] = Version(body, etag, ts, expires, self._source)
-        indexed = self._indexed(document)
-        size = len(body)
-        charge = {
-            "create": charges.create,
-            "upsert": charges.upsert,
-            "replace": charges.replace,
-            "patch": charges.patch,
-        }[operation.act](size, indexed)
+        indexed = self._store.indexing.terms(document)
+        if old is None:
+            charge = charges.create(len(body), indexed)
+        else:
+            charge = charges.replace(len(old.body or b""), len(body), indexed)
         return Outcome(status, charge, etag, body)
 
     def _remove(self, name: str, old: Version) -> None:
         self._changes[name] = Version(None, old.etag, int(self._now), None, self._source)
 
-    def _indexed(self, document: dict[str, Any]) -> int:
-        return charges.indexed_paths(document, self._store.resource.indexing_policy)
-
     def _check_unique(self, name: str, document: dict[str, Any]) -> None:
         """Raises where another item of the logical partition has the same values under a unique key."""
-        paths = self._store.resource.unique_keys
-        if not paths:
+        policy = self._store.unique
+        if not policy.paths:
             return
+        keys = policy.keys_of(document)
         key = self._part.keys.get(self._key.text)
-        for each in keys_of(paths, document):
-            owner = key.unique.owner(each) if key is not None else None
-            if owner is not None and owner != name and owner not in self._changes:
-                raise errors.unique_key()
-            for other, version in self._changes.items():
-                if other != name and version.body is not None and each in keys_of(paths, version.document):
+        if key is not None and key.unique is not None:
+            key.unique.check(keys, name, self._changes)
+        for other, version in self._changes.items():
+            if other != name and version.body is not None:
+                taken = policy.keys_of(version.document)
+                if any(mine == theirs for mine, theirs in zip(keys, taken, strict=True)):
                     raise errors.unique_key()
 
     def _check_room(self) -> None:

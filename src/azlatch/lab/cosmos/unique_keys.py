@@ -8,7 +8,7 @@ a path counts for is not documented: here it is its content.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,18 +68,20 @@ class UniqueIndex:
     def __init__(self, constraints: int) -> None:
         self._owners: tuple[dict[tuple[Any, ...], str], ...] = tuple([{} for _ in range(constraints)])
 
-    def check(self, keys: Keys, owner: str) -> None:
+    def check(self, keys: Keys, owner: str, changed: Container[str] = ()) -> None:
         """Nobody but `owner` has any of the values.
 
         Args:
             keys: from `keys_of` of the container's policy.
             owner: the id of the item that is to be written.
+            changed: items that are written with it, whose values of before do not count.
 
         Raises:
             ServiceError: 409/3301 if somebody has.
         """
         for owners, key in zip(self._owners, keys, strict=True):
-            if owners.get(key, owner) != owner:
+            found = owners.get(key, owner)
+            if found != owner and found not in changed:
                 raise unique_key()
 
     def add(self, keys: Keys, owner: str) -> None:
