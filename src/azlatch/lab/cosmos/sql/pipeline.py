@@ -13,7 +13,7 @@ from azlatch.lab.cosmos.sql.groups import Groups
 from azlatch.lab.cosmos.sql.names import item_names, order_keys
 from azlatch.lab.cosmos.sql.parser import MOST_JOINS
 from azlatch.lab.cosmos.sql.scope import Scope, Slots, has_aggregates
-from azlatch.lab.cosmos.sql.values import UNDEFINED, identity, size_of, sort_key
+from azlatch.lab.cosmos.sql.values import UNDEFINED, identity, is_exact, size_of, sort_key
 
 Results = Callable[[Row], Iterator[Any]]
 Rows = Callable[[Row], Iterator[Row]]
@@ -167,25 +167,33 @@ class Pipeline:
     def _ordered(self, query: ast.Query, rows: Rows, project: Evaluate, expressions: Expressions) -> Results:
         meter = self.context.meter
         keys = [(expressions.make(key.value), key.descending) for key in order_keys(query, expressions.scope)]
+        held = 1 + len(keys)
+        # Where a row is nothing but an item, the result is made when it is asked for.
+        later = set(expressions.scope.names.values()) == {ITEM} and not query.group
         skip_missing = len(keys) == 1 and not self.sorted_missing
 
         def results(row: Row) -> Iterator[Any]:
+            columns: list[list[Any]] = [[] for _ in keys]
             found = []
             for each in rows(row):
                 values = [key(each) for key, _ in keys]
                 if skip_missing and values[0] is UNDEFINED:
                     continue
-                value = project(each)
+                value = each[ITEM] if later else project(each)
                 if value is not UNDEFINED:
-                    meter.hold(1 + len(keys))
-                    found.append(([sort_key(one) for one in values], value))
-            # The last key first: sorting keeps the order of equals.
-            for at in range(len(keys) - 1, -1, -1):
-                found.sort(key=lambda one: one[0][at], reverse=keys[at][1])
+                    meter.hold(held)
+                    found.append(value)
+                    for column, one in zip(columns, values, strict=True):
+                        column.append(one)
             meter.spend(len(found))
-            for _, value in found:
-                yield value
-            meter.held -= len(found) * (1 + len(keys))
+            for at in _in_order(columns, [descending for _, descending in keys]):
+                value = found[at]
+                if later:
+                    row[ITEM] = value
+                    value = project(row)
+                if value is not UNDEFINED:
+                    yield value
+            meter.held -= len(found) * held
 
         return results
 
@@ -225,6 +233,19 @@ class Pipeline:
                 f"The value of parameter '{count.name[:100]}' has to be a non-negative integer."
             )
         return int(value)
+
+
+def _in_order(columns: list[list[Any]], descending: list[bool]) -> list[int]:
+    """The places of rows, sorted by the columns; equal rows stay in their order."""
+    places = list(range(len(columns[0])))
+    # The last column first: sorting keeps the order of equals.
+    for column, backwards in reversed(list(zip(columns, descending, strict=True))):
+        kinds = set(map(type, column))
+        # Values of one plain type have an order of their own, which is much faster.
+        plain = kinds == {str} or (kinds <= {int, float} and all(map(is_exact, column)))
+        keys = column if plain else [sort_key(value) for value in column]
+        places.sort(key=keys.__getitem__, reverse=backwards)
+    return places
 
 
 def _root(path: ast.Expression) -> ast.Name:

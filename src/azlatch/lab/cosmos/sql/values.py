@@ -47,6 +47,11 @@ def is_number(value: Any) -> bool:
     return type(value) is int or type(value) is float
 
 
+def is_exact(value: float) -> bool:
+    """Whether a number is the same as an int and as a double."""
+    return -_WHOLE <= value <= _WHOLE
+
+
 def number(value: float) -> Any:
     """A result of arithmetic: whole numbers as int, and undefined where JSON has no number for it."""
     if type(value) is int:
@@ -58,7 +63,7 @@ def number(value: float) -> Any:
             return UNDEFINED
     elif not math.isfinite(value):
         return UNDEFINED
-    return int(value) if value.is_integer() and -_WHOLE < value < _WHOLE else value
+    return int(value) if value.is_integer() and -_WHOLE <= value <= _WHOLE else value
 
 
 def double(value: float) -> float:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from azlatch.lab.cosmos.sql.functions.arrays import ARRAYS
 from azlatch.lab.cosmos.sql.functions.checks import CHECKS
+from azlatch.lab.cosmos.sql.functions.dates import DATES
+from azlatch.lab.cosmos.sql.functions.matching import MATCHING
 from azlatch.lab.cosmos.sql.functions.maths import MATHS
+from azlatch.lab.cosmos.sql.functions.space import SPACE
 from azlatch.lab.cosmos.sql.functions.strings import STRINGS
 from azlatch.lab.cosmos.sql.functions.table import Context, Function
 
@@ -14,7 +17,10 @@ __all__ = ["FUNCTIONS", "Context", "Function"]
 FUNCTIONS: dict[str, Function] = {
     **CHECKS.functions,
     **ARRAYS.functions,
+    **DATES.functions,
+    **MATCHING.functions,
     **MATHS.functions,
+    **SPACE.functions,
     **STRINGS.functions,
 }
 #: Other spellings of the same.
