@@ -280,7 +280,7 @@ def plan(call: Call) -> Reply:
 def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
     """One page: of one physical partition after the other as long as there is room in it."""
     most = page_size(call)
-    streams = not sql.needs_plan(asked.query)
+    streams = sql.streams(asked.query)
     places = Places.of(call.request.header("x-ms-continuation"))
     parts = [each for each in scope.parts if each.high > places.start] or scope.parts[-1:]
     documents: list[Any] = []

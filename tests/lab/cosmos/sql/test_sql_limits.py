@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from azlatch.lab.cosmos.errors import ServiceError
@@ -141,6 +141,7 @@ PIECES = st.sampled_from(
     st.text("aAbB1 \n", max_size=12),
     st.sampled_from(["", "i", "m", "s", "im"]),
 )
+@settings(deadline=None)
 def test_patterns_agree_with_python(pattern: str, text: str, flags: str) -> None:
     """What is understood means what it means to Python's own regular expressions."""
     meant = 0
@@ -155,6 +156,7 @@ def test_patterns_agree_with_python(pattern: str, text: str, flags: str) -> None
 
 
 @given(st.text("ab%_", max_size=8), st.text("ab%_", max_size=12))
+@settings(deadline=None)
 def test_like_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
     """% is any text and _ one character."""
     meant = "".join({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in pattern)

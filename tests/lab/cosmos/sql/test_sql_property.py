@@ -6,14 +6,19 @@ there, and the order of values is written down once more.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from azlatch.lab.cosmos.errors import ServiceError
 from azlatch.lab.cosmos.sql import execute, parse
+from azlatch.lab.cosmos.sql.functions import FUNCTIONS
+from azlatch.lab.cosmos.sql.operators import OPERATORS
 
 MISSING = object()
 
@@ -189,7 +194,7 @@ def ask(text: str, items: list[dict[str, Any]]) -> list[Any]:
 
 
 @given(ITEMS, TERMS, TERMS)
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_filter_and_projection(items: list[dict[str, Any]], where: Term, value: Term) -> None:
     """WHERE keeps what is true, and SELECT gives what is defined."""
     passing = [item for item in items if where.of(item) is True]
@@ -205,6 +210,7 @@ def test_filter_and_projection(items: list[dict[str, Any]], where: Term, value: 
     st.integers(0, 4),
     st.integers(0, 4),
 )
+@settings(deadline=None)
 def test_order_and_page(
     items: list[dict[str, Any]], keys: list[tuple[str, bool]], offset: int, limit: int
 ) -> None:
@@ -235,6 +241,7 @@ def without_doubles(values: list[Any]) -> list[Any]:
 
 
 @given(ITEMS, TERMS)
+@settings(deadline=None)
 def test_distinct_and_groups(items: list[dict[str, Any]], term: Term) -> None:
     """DISTINCT keeps the first of equal ones; GROUP BY counts them."""
     values = [found for item in items if (found := term.of(item)) is not MISSING]
@@ -245,6 +252,7 @@ def test_distinct_and_groups(items: list[dict[str, Any]], term: Term) -> None:
 
 
 @given(ITEMS, st.sampled_from("abs"))
+@settings(deadline=None)
 def test_aggregates(items: list[dict[str, Any]], key: str) -> None:
     """COUNT, SUM, AVG, MIN and MAX of what is defined."""
     values = [item[key] for item in items if key in item]
@@ -262,7 +270,53 @@ def test_aggregates(items: list[dict[str, Any]], key: str) -> None:
         alike(ask(f"SELECT VALUE MAX(c.{key}) FROM c", items), [ordered[-1]])
 
 
+ANY = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(max_size=5),
+        st.sampled_from(
+            [2**53 + 1, -(10**400), 1e308, -0.5, 3, "2020-02-29T10:00:00.1234567Z", "yyyy", "hh", "i"]
+        ),
+        st.just({"type": "Point", "coordinates": [1, 2]}),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=2), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@given(data=st.data())
+@settings(max_examples=15, deadline=None)
+def test_functions_take_anything(name: str, data: st.DataObject) -> None:
+    """Any values are answered with a value of JSON, with nothing, or with 400."""
+    function = FUNCTIONS[name]
+    most = function.least + 2 if function.most is None else function.most
+    values = data.draw(st.lists(ANY, min_size=function.least, max_size=most))
+    parameters = {f"@p{at}": value for at, value in enumerate(values)}
+    query = parse(f"SELECT VALUE {name}({', '.join(parameters)})")
+    try:
+        found = list(execute(query, parameters, []))
+    except ServiceError as error:
+        assert error.status == 400
+    else:
+        assert len(json.dumps(found, allow_nan=False)) > 1
+
+
+@given(st.sampled_from(sorted(OPERATORS)), ANY, ANY)
+@settings(deadline=None)
+def test_operators_take_anything(operator: str, left: Any, right: Any) -> None:
+    """So do operators."""
+    query = parse(f"SELECT VALUE @a {operator} @b")
+    assert len(json.dumps(list(execute(query, {"@a": left, "@b": right}, [])), allow_nan=False)) > 1
+
+
 @given(ITEMS, st.sampled_from("abs"), SIMPLE)
+@settings(deadline=None)
 def test_join(items: list[dict[str, Any]], key: str, value: Any) -> None:
     """JOIN makes a row for each element; EXISTS and ARRAY look at the same ones."""
     arrays = [(item["id"], item.get(key) if isinstance(item.get(key), list) else []) for item in items]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from azlatch.lab.cosmos.errors import ServiceError
@@ -208,6 +208,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=25).map(" ".join)))
+@settings(deadline=None)
 def test_any_text_is_answered(text: str) -> None:
     """Any text is a query with results and a plan, or gets 400: never another exception."""
     items = [{"id": "1", "a": [1, {"b": None}], "b": "aab", "tags": [[], {}, 1, "x"]}, {"id": "2"}]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from azlatch.lab.cosmos.sql.functions.table import Table
-from azlatch.lab.cosmos.sql.values import UNDEFINED, is_number
+from azlatch.lab.cosmos.sql.values import UNDEFINED, double, is_number
 
 CHECKS = Table()
 
@@ -19,7 +19,7 @@ def _is(name: str, test: Callable[[Any], bool]) -> None:
 _is("IS_ARRAY", lambda value: type(value) is list)
 _is("IS_BOOL", lambda value: type(value) is bool)
 _is("IS_DEFINED", lambda value: value is not UNDEFINED)
-_is("IS_FINITE_NUMBER", lambda value: is_number(value) and math.isfinite(value))
+_is("IS_FINITE_NUMBER", lambda value: is_number(value) and math.isfinite(double(value)))
 _is("IS_INTEGER", lambda value: is_number(value) and value == math.floor(value) and abs(value) < 2**63)
 _is("IS_NULL", lambda value: value is None)
 _is("IS_NUMBER", is_number)

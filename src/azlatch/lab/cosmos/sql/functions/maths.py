@@ -94,7 +94,8 @@ def _rand(context: Context) -> float:
 def _bin(value: Any, size: Any = 1) -> Any:
     if not is_number(value) or not is_number(size) or size <= 0:
         return UNDEFINED
-    return number(math.floor(double(value) / double(size)) * double(size))
+    place = double(value) / double(size)
+    return number(math.floor(place) * double(size)) if math.isfinite(place) else UNDEFINED
 
 
 _LONG = 2**63

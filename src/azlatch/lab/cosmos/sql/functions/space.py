@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from azlatch.lab.cosmos.sql.functions.table import Context, Table
-from azlatch.lab.cosmos.sql.values import UNDEFINED, is_number, number
+from azlatch.lab.cosmos.sql.values import UNDEFINED, double, is_number, number
 
 SPACE = Table()
 
@@ -88,6 +88,7 @@ def _vector_distance(context: Context, one: Any, other: Any, _exact: Any = False
     context.meter.spend(len(one))
     wanted = options.get("distanceFunction", "cosine") if type(options) is dict else "cosine"
     kind = wanted.lower() if type(wanted) is str else ""
+    one, other = list(map(double, one)), list(map(double, other))
     dot = sum(a * b for a, b in zip(one, other, strict=True))
     if kind == "dotproduct":
         return number(float(dot))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from azlatch.lab.cosmos.sql.functions.table import Context, Table
-from azlatch.lab.cosmos.sql.values import UNDEFINED, is_number, number
+from azlatch.lab.cosmos.sql.values import UNDEFINED, double, is_number, number
 from azlatch.lab.cosmos.wire import decode, encode
 
 STRINGS = Table()
@@ -189,14 +189,14 @@ def _before(text: Any, mark: Any) -> Any:
 def _to_string(context: Context, value: Any) -> Any:
     if type(value) is str:
         return value
-    text = encode(value).decode() if type(value) is not float else shown(value)
+    text = shown(value) if is_number(value) else encode(value).decode()
     context.meter.check_text(len(text))
     return text
 
 
 def shown(value: float) -> str:
     """A number as JSON text in the way of the service: without an exponent where JavaScript has none."""
-    return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
+    return str(int(value)) if abs(value) < 1e21 and value == int(value) else repr(double(value))
 
 
 def _read(text: Any) -> Any:
