@@ -236,10 +236,13 @@ class LabServer:
             await ending.wait()
         finally:
             self.clock.unlisten(self._clock_moved)
+            # What was accepted last comes to life first: asyncio does not close it before that, nor when its
+            # server is closed already.
+            for listening in self._sockets.values():
+                self._loop.remove_reader(listening.fileno())
+            await _turns()
             for server in servers:
                 server.close()
-            # What was accepted last comes to life first: before that it cannot be closed.
-            await _turns()
             for connection in list(self.connections):
                 connection.close()
             # The sweep, and handshakes on their way: those have no connection yet.
