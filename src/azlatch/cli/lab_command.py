@@ -7,7 +7,8 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
@@ -22,15 +23,12 @@ from azlatch.cli.child import (
     signal_group,
     stopped_by_terminal,
 )
+from azlatch.cli.lab_services import SERVICES, CosmosService, Service
 from azlatch.cli.show import echo, json_line
 from azlatch.errors import UsageError
-from azlatch.lab.azurite import Azurite
 from azlatch.lab.child import die_with_parent
-from azlatch.lab.faults import parse
 from azlatch.lab.proxy import FaultProxy
 
-#: The services that there are.
-SERVICES = {"azurite": Azurite}
 _PORT = click.IntRange(1, 65_535)
 _LONGEST_LINE = 65_536
 
@@ -40,8 +38,9 @@ _faults = click.option(
     "faults",
     multiple=True,
     metavar="RULE",
-    help="Put a fault proxy before the service; may be repeated.",
+    help="Make the service do this to requests; may be repeated.",
 )
+_json = click.option("--json", "as_json", is_flag=True, help="One line of JSON.")
 
 
 class _Lab(click.Group):
@@ -66,24 +65,71 @@ def command() -> None:
 @command.command("azurite")
 @_port
 @_faults
-@click.option("--json", "as_json", is_flag=True, help="One line of JSON.")
-def serve(port: int | None, faults: tuple[str, ...], as_json: bool) -> int:
+@_json
+def azurite(port: int | None, faults: tuple[str, ...], as_json: bool) -> int:
     """Start the blob service and print its connection string as environment variables.
 
     It serves until it is ended with TERM or INT; what it stores is then gone. Exit: 0; 69 if it cannot be
     started, or ends by itself.
     """
+    return _serve(SERVICES["azurite"](port, faults), as_json)
+
+
+@command.command("cosmos")
+@_port
+@click.option("--tls", is_flag=True, help="https, with a certificate of its own.")
+@click.option("--region", "regions", multiple=True, metavar="NAME", help="A region; may be repeated.")
+@click.option("--consistency", default="Session", show_default=True, metavar="LEVEL", help="Of the account.")
+@click.option("--multi-write", is_flag=True, help="Every region takes writes.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn.")
+@click.option("--no-throttling", is_flag=True, help="Request units never run out.")
+@click.option("--file", "path", metavar="PATH", help="Load the state at the start, save it at the end.")
+@_faults
+@_json
+def cosmos(
+    port: int | None,
+    tls: bool,
+    regions: tuple[str, ...],
+    consistency: str,
+    multi_write: bool,
+    seed: int,
+    no_throttling: bool,
+    path: str | None,
+    faults: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Start a Cosmos DB account and print its connection string as environment variables.
+
+    The key of its admin interface is among them. It serves until it is ended with TERM or INT; what it stores
+    is then gone, unless there is a file for it. Exit: 0; 69 if it cannot be started, or ends by itself.
+    """
+    options: dict[str, Any] = {
+        "tls": tls,
+        "consistency": consistency,
+        "multiple_write_regions": multi_write,
+        "seed": seed,
+        "throttling": not no_throttling,
+        "path": path,
+    }
+    if regions:
+        options["regions"] = regions
+    return _serve(CosmosService(port, faults, **options), as_json)
+
+
+def _serve(service: Service, as_json: bool) -> int:
+    """One service, until a signal ends it, or it ends by itself."""
     try:
-        with Signals() as signals, _started("azurite", faults, port) as (azurite, variables):
+        with Signals() as signals, _started([service]):
             signals.end_the_wait = False
+            variables = service.environment()
             if as_json:
                 echo(json_line(variables))
             else:
                 for name, value in variables.items():
                     echo(f"{name}={value}")
             while not signals.received:
-                if azurite.pid is None:
-                    say("azlatch: azurite has ended by itself")
+                if not service.is_alive():
+                    say(f"azlatch: {service.name} has ended by itself")
                     return UNUSABLE
                 _wait(signals, 1.0)
             return GOOD
@@ -97,16 +143,24 @@ def serve(port: int | None, faults: tuple[str, ...], as_json: bool) -> int:
 @_faults
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 def execute(names: str, port: int | None, faults: tuple[str, ...], arguments: tuple[str, ...]) -> int:
-    """Run CMD with SERVICES started and their environment variables set, and end them with it.
+    """Run CMD with SERVICES (separated by commas) started and their environment variables set, and end them
+    with it.
 
+    --port and --fault are for one service; with several, start that one by itself.
     Exit: the child's code; 126 or 127 if it cannot be run or found; 128 + n if signal n ended it.
     """
+    wanted = services(names)
+    if len(wanted) > 1 and (port is not None or faults):
+        raise UsageError(f"--port and --fault with {names}: give them with one service alone")
+    made = [SERVICES[name](port, faults) for name in wanted]
     try:
-        with Signals() as signals, _started(names, faults, port) as (azurite, variables):
+        with Signals() as signals, _started(made):
             signals.end_the_wait = False
+            variables = {name: value for each in made for name, value in each.environment().items()}
             code = _run(list(arguments), {**os.environ, **variables}, signals)
-            if azurite.pid is None:
-                say("azlatch: azurite had ended before the command did")
+            for each in made:
+                if not each.is_alive():
+                    say(f"azlatch: {each.name} had ended before the command did")
             return code
     except Ended as ended:
         return 128 + ended.number
@@ -153,21 +207,13 @@ def services(text: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _started(names: str, faults: tuple[str, ...], port: int | None) -> Iterator[tuple[Azurite, dict[str, str]]]:
-    """The services, running, and the variables that lead to them; with faults, by way of a proxy."""
-    services(names)
-    for fault in faults:
-        parse(fault)
+def _started(wanted: Sequence[Service]) -> Iterator[None]:
+    """The services, running; the last that was started ends first."""
     with contextlib.ExitStack() as stack:
-        # Where there is a proxy, the port that was asked for is the proxy's: it is the one that is used.
-        azurite = stack.enter_context(Azurite(None if faults else port))
-        if not faults:
-            yield azurite, azurite.environment()
-            return
-        running = stack.enter_context(FaultProxy(azurite, port=port))
-        for fault in faults:
-            running.add(fault)
-        yield azurite, azurite.environment(running.port)
+        for each in wanted:
+            stack.callback(each.stop)
+            each.start()
+        yield
 
 
 def _run(arguments: list[str], environment: dict[str, str], signals: Signals) -> int:

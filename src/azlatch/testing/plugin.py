@@ -4,12 +4,14 @@
 `azurite`   session  a running `azlatch.lab.azurite.Azurite`
 `faults`    function an `azlatch.lab.proxy.FaultProxy` before it, with no rule in force; use its
                      `connection_string`
+`cosmos`    session  a running `azlatch.lab.cosmos.CosmosLab`, of one region and with session consistency
 `latches`   function `azlatch.Latches`, in memory; or in the store that the marker ``azlatch(url=...)`` names,
                      else the ini option ``azlatch_url``
 =========== ======== ==========================================================================================
 
-Where Azurite cannot run (no Node.js, say), tests that want it fail with the reason; with the environment
-variable AZLATCH_LAB_OPTIONAL they are skipped with it. Nothing of azlatch is loaded before a fixture is used.
+Where a service cannot run (Azurite without Node.js, say), tests that want it fail with the reason; with the
+environment variable AZLATCH_LAB_OPTIONAL they are skipped with it. Nothing of azlatch is loaded before a fixture
+is used.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import pytest
 
 if TYPE_CHECKING:
     from azlatch.lab.azurite import Azurite
+    from azlatch.lab.cosmos import CosmosLab
     from azlatch.lab.proxy import FaultProxy
     from azlatch.runtime.latches import Latches
 
@@ -66,6 +69,23 @@ def faults(azurite: Azurite) -> Iterator[FaultProxy]:
 
     with FaultProxy(azurite) as proxy:
         yield proxy
+
+
+@pytest.fixture(scope="session")
+def cosmos() -> Iterator[CosmosLab]:
+    """A Cosmos DB account for the whole run. Its data stays: let each test name its own database."""
+    from azlatch.errors import BackendMisconfigured
+
+    try:
+        from azlatch.lab.cosmos import CosmosLab
+
+        account = CosmosLab().start()
+    except BackendMisconfigured as missing:
+        if os.environ.get(OPTIONAL):
+            pytest.skip(str(missing))
+        raise
+    yield account
+    account.stop()
 
 
 @pytest.fixture

@@ -18,7 +18,13 @@ __all__ = ["CosmosLab"]
 
 def __getattr__(name: str) -> Any:
     if name == "CosmosLab":
-        from azlatch.lab.cosmos.lab import CosmosLab
+        try:
+            from azlatch.lab.cosmos.lab import CosmosLab
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] == "azlatch":
+                raise
+            from azlatch.errors import BackendMisconfigured
 
+            raise BackendMisconfigured(f"the lab needs {missing.name}: pip install 'azlatch[lab]'") from None
         return CosmosLab
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -208,6 +208,18 @@ class CosmosLab:
             raise UsageError("the lab does not run: start it first")
         return self._server.call(function, timeout)
 
+    def add_rule(self, text: str) -> int:
+        """Puts a rule for faults in force, and gives its id.
+
+        Raises:
+            UsageError: it says nothing.
+        """
+        try:
+            number: int = self.call(lambda: self.account.admin.add_rule(text))
+        except ValueError as error:
+            raise error if isinstance(error, UsageError) else UsageError(str(error)) from None
+        return number
+
     def __enter__(self) -> Self:
         return self.start()
 
