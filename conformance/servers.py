@@ -20,6 +20,8 @@ from accounts import EMULATOR, Account
 from azlatch.errors import LatchError
 from azlatch.lab import child, npm
 
+#: How the lab is started, before its options.
+LAB_COMMAND = [sys.executable, "-m", "azlatch.cli", "lab", "cosmos"]
 #: The key that every emulator has; it is no secret.
 KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 EMULATOR_PORT = 8081
@@ -66,7 +68,7 @@ def chosen(name: str) -> Serve:
 def lab(account: Account) -> Iterator[Served]:
     """The lab, by its command line, as anybody would start it."""
     port = _port(account)
-    command = [sys.executable, "-m", "azlatch.cli", "lab", "cosmos", "--json", "--port", str(port)]
+    command = [*LAB_COMMAND, "--json", "--port", str(port)]
     for region in account.regions:
         command += ["--region", region]
     command += ["--consistency", account.consistency, "--unthrottled"]

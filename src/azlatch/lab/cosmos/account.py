@@ -169,7 +169,7 @@ class Account:
         return self._resources.handle(route, request, self._now)
 
     def _region_of(self, request: Request) -> Region:
-        return self._topology.region(request.region) if request.region else self._topology.regions[0]
+        return self._topology.region(request.region) if request.region else self._topology.write
 
     def _check_region(self, region: Region) -> None:
         if not region.member:

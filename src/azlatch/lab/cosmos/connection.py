@@ -170,7 +170,9 @@ class Connection(asyncio.Protocol):
         target, _, query = self._url.partition(b"?")
         if query or QUERY_HEADER in self._headers:
             self._headers[QUERY_HEADER] = _text(query)
-        request = Request(method, _path(target), self._headers, body, self._region)
+        server = self._server
+        region = server.region_of(self._headers.get("host", "")) if server.hosts else self._region
+        request = Request(method, _path(target), self._headers, body, region)
         self._waiting.append((request, activity_of(self._headers), keep))
         if not keep:
             self._ends = True

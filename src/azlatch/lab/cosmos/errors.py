@@ -90,6 +90,24 @@ def precondition(message: str = "One of the specified pre-condition is not met")
     return ServiceError(412, message)
 
 
+def wrong_key() -> ServiceError:
+    """400/1001: the partition key of a request is not one that the container or the document has."""
+    return bad_request(
+        "Partition key provided either doesn't correspond to definition in the collection or doesn't match "
+        "partition key field values specified in the document.",
+        1001,
+    )
+
+
+def crosses_partitions() -> ServiceError:
+    """400: a query over several partitions of a client that did not say that it wants one."""
+    return bad_request(
+        "Cross partition query is required but disabled. Please set "
+        "x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or "
+        "revise your query to avoid this exception."
+    )
+
+
 def too_large(message: str = "Request size is too large", substatus: int = 0) -> ServiceError:
     """413: an item, a request or a batch beyond its limit."""
     return ServiceError(413, message, substatus)

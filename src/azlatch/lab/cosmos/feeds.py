@@ -80,11 +80,7 @@ def scope_of(call: Call, *, asked: Asked | None = None) -> Scope:
     if known is not None and len(known) == 1:
         key = Key(known[0], definition.text(known[0]), definition.epk(known[0]))
         return Scope([store.part_of(key.epk)], key=key, keys=keys, names=names)
-    raise bad_request(
-        "Cross partition query is required but disabled. Please set "
-        "x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or "
-        "revise your query to avoid this exception."
-    )
+    raise errors.crosses_partitions()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from azlatch.lab.cosmos import state_file
 from azlatch.lab.cosmos.admin import PREFIX, AdminDoor
 from azlatch.lab.cosmos.auth import EMULATOR_KEY, Authority
 from azlatch.lab.cosmos.clock import LabClock
-from azlatch.lab.cosmos.wire import Reply, Request
+from azlatch.lab.cosmos.wire import ACCOUNT_HOST, Reply, Request
 
 if TYPE_CHECKING:
     from azlatch.lab.cosmos.server import LabServer, Limits
@@ -58,6 +58,8 @@ class CosmosLab:
         seed: of all that is drawn.
         clock: by default one that follows real time.
         port: of the first region; by default a free one, as the others have.
+        region_hosts: the regions are at one port, by names such as `localhost-westus`, which have to be made
+            to resolve; for tests that derive a region's endpoint from the account's, as the SDK does.
         tls: https instead of http, with a certificate that is made at the start.
         key: the account's, Base64; by default the one that every local Cosmos DB has.
         throttling: whether request units run out.
@@ -81,6 +83,7 @@ class CosmosLab:
         seed: int = 0,
         clock: LabClock | None = None,
         port: int | None = None,
+        region_hosts: bool = False,
         tls: bool = False,
         key: str = EMULATOR_KEY,
         throttling: bool = True,
@@ -109,6 +112,7 @@ class CosmosLab:
         self._authority = Authority(key, aad=aad, resource_token=self._resource_token)
         self._door = AdminDoor(lambda: self.account.admin, self.clock, self.admin_key)
         self._port = port or 0
+        self._region_hosts = region_hosts
         self._tls = tls
         self._path = None if path is None else os.path.abspath(path)
         self._limits = limits
@@ -128,7 +132,11 @@ class CosmosLab:
     @property
     def endpoint(self) -> str:
         """The URL of the account: the first region's. Raises UsageError before the start."""
-        return self.endpoints[self._regions[0]]
+        first = self.endpoints[self._regions[0]]
+        if not self._region_hosts:
+            return first
+        scheme, _, rest = first.partition("://")
+        return f"{scheme}://{ACCOUNT_HOST}:{rest.rpartition(':')[2]}"
 
     @property
     def endpoints(self) -> dict[str, str]:
@@ -259,7 +267,13 @@ class CosmosLab:
 
             context, self.certificate = certificate.make()
         return LabServer(
-            self._answer, self._regions, self.clock, ports=[self._port], tls=context, limits=self._limits
+            self._answer,
+            self._regions,
+            self.clock,
+            ports=[self._port],
+            region_hosts=self._region_hosts,
+            tls=context,
+            limits=self._limits,
         )
 
     def _load(self, engine: Engine) -> None:

@@ -65,6 +65,11 @@ class PhysicalPartition:
         key = self.keys.get(text)
         return key.items.get(name) if key is not None else None
 
+    def numbered(self, number: int) -> History | None:
+        """The item with this number."""
+        found = next(self.scan(number - 1), None)
+        return found if found is not None and found.number == number else None
+
     def scan(self, after: int = -1) -> Iterator[History]:
         """The items with higher numbers than `after`, in the order in which they were made."""
         for at in range(bisect_right(self._order, after, key=lambda each: each.number), len(self._order)):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from azlatch.lab.cosmos import charges, errors, sql
 from azlatch.lab.cosmos.call import LONGEST_OPERATION, Call
 from azlatch.lab.cosmos.errors import ServiceError, bad_request, too_large
+from azlatch.lab.cosmos.partition_key import MISMATCH
 from azlatch.lab.cosmos.replication import Entry
-from azlatch.lab.cosmos.transaction import Act, Operation, Outcome, Transaction
+from azlatch.lab.cosmos.resource_id import number_of, parent_of
+from azlatch.lab.cosmos.transaction import Act, Key, Operation, Outcome, Transaction
 from azlatch.lab.cosmos.versions import View
 from azlatch.lab.cosmos.wire import Reply, decode, encode
 
@@ -30,7 +33,9 @@ def point(call: Call) -> Reply:
     """One operation on one item."""
     act = _act(call)
     operation = _operation(call, act)
-    call.whole_key()
+    key = call.whole_key()
+    if call.route.parent("colls") == call.store.resource.rid:
+        operation = replace(operation, name=_name_of(call, key, operation.name))
     view = call.view() if act == "read" else call.view_of_writer()
     transaction = _transaction(call, view)
     try:
@@ -70,6 +75,14 @@ def _operation(call: Call, act: Act) -> Operation:
         request.header("if-none-match") if act != "create" else "",
         len(request.body),
     )
+
+
+def _name_of(call: Call, key: Key, rid: str) -> str:
+    """The id of an item that a path of resource ids names by its own; without such an item what it says."""
+    if call.part is None or parent_of(rid) != call.store.resource.rid:
+        return rid
+    history = call.part.numbered(number_of(rid))
+    return history.id if history is not None and history.key.text == key.text else rid
 
 
 def _json(body: bytes) -> Any:
@@ -144,7 +157,11 @@ def batch(call: Call) -> Reply:
     if not call.request.flag("x-ms-cosmos-batch-atomic"):
         raise bad_request("Batches that are not atomic are not offered.")
     operations = [_batched(each) for each in given]
-    call.whole_key()
+    try:
+        call.whole_key()
+    except ServiceError as error:
+        # Of a batch the service says it in other words.
+        raise errors.wrong_key() if error.substatus == MISMATCH else error from None
     writes = any(each.act != "read" for each in operations)
     view = call.view_of_writer() if writes else call.view()
     transaction = _transaction(call, view)

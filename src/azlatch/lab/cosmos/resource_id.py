@@ -72,6 +72,14 @@ def offer_id(counter: int) -> str:
     return _text(_bytes(counter, 1, 2**24, 3))
 
 
+def number_of(rid: str) -> int:
+    """The number of what is in a container; 0 if it is the id of nothing there."""
+    data = _decoded(rid)
+    if data is None or len(data) != 16 or not data[4] & 0x80:
+        return 0
+    return int.from_bytes(data[8:], "little") % _MOST_NUMBER
+
+
 def kind_of(rid: str) -> str:
     """Which kind of resource an id is of, by its name in paths; "" if it is no id."""
     data = _decoded(rid)

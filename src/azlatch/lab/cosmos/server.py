@@ -23,7 +23,7 @@ from azlatch.lab.cosmos.clock import LabClock
 from azlatch.lab.cosmos.connection import Connection
 from azlatch.lab.cosmos.errors import ServiceError
 from azlatch.lab.cosmos.reply_head import Heads, refusal
-from azlatch.lab.cosmos.wire import Reply, Request
+from azlatch.lab.cosmos.wire import ACCOUNT_HOST, Reply, Request
 
 HOST = "127.0.0.1"
 log = logging.getLogger("azlatch.lab.cosmos")
@@ -57,6 +57,9 @@ class LabServer:
         regions: a listener for each, in this order.
         clock: whose time `handle` gets.
         ports: one for each region; 0 is a free one.
+        region_hosts: all on one port, told apart by their names: `localhost-westus` for "West US", as the SDK
+            and the service derive the name of a region's endpoint from the account's. Whoever uses them has to
+            make these names resolve. By any other name a request comes to no region in particular.
         tls: with what to serve https; without it, http.
     """
 
@@ -67,6 +70,7 @@ class LabServer:
         clock: LabClock,
         *,
         ports: Sequence[int] = (),
+        region_hosts: bool = False,
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -79,6 +83,8 @@ class LabServer:
         self.endpoints: dict[str, str] = {}
         self._handle = handle
         self._ports = dict(zip(regions, [*ports, *[0] * len(regions)], strict=False))
+        #: The region of each name, if they have names.
+        self.hosts = {_host_of(each): each for each in regions} if region_hosts else {}
         self._tls = tls
         self._sockets: dict[str, socket.socket] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -97,7 +103,11 @@ class LabServer:
         try:
             for region, port in self._ports.items():
                 self._sockets[region] = listening = _listening(port)
-                self.endpoints[region] = f"{scheme}://{HOST}:{listening.getsockname()[1]}/"
+                bound = listening.getsockname()[1]
+                if self.hosts:
+                    self.endpoints = {name: f"{scheme}://{host}:{bound}/" for host, name in self.hosts.items()}
+                    break
+                self.endpoints[region] = f"{scheme}://{HOST}:{bound}/"
         except BaseException:
             self._close_sockets()
             raise
@@ -177,6 +187,10 @@ class LabServer:
         except Exception:
             log.exception("%s %.200r failed, activity id %s", request.method, request.path, activity)
             return refusal(ServiceError(500, "The lab failed; its log says why."), activity)
+
+    def region_of(self, host: str) -> str:
+        """The region that a client means by the name that it used for the server; "" if it means none."""
+        return self.hosts.get(host.rpartition(":")[0].lower() or host.lower(), "")
 
     def loop_time(self) -> float:
         """Real seconds, as the event loop counts them."""
@@ -271,6 +285,10 @@ class LabServer:
     def _close_sockets(self) -> None:
         for each in self._sockets.values():
             each.close()
+
+
+def _host_of(region: str) -> str:
+    return f"{ACCOUNT_HOST}-{region.lower().replace(' ', '')}"
 
 
 async def _turns() -> None:

@@ -13,6 +13,10 @@ import msgspec
 Fate = Literal["arrive", "drop", "reset", "truncate"]
 
 
+#: The account's own name on this machine, which the names of its regions begin with.
+ACCOUNT_HOST = "localhost"
+
+
 @dataclass(slots=True)
 class Request:
     """One request. `path` is as it was sent, without the query string; names of headers are in lower case."""
@@ -21,7 +25,7 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: bytes = b""
-    #: The region whose endpoint it came to.
+    #: The region whose endpoint it came to; "" for the account's, which is the write region's.
     region: str = ""
 
     def header(self, name: str, default: str = "") -> str:
