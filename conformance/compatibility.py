@@ -27,7 +27,7 @@ LIVE = "AZLATCH_TEST_COSMOS_CONNECTION_STRING"
 _HEAD = """# What the lab's Cosmos DB answers
 
 Made by `python conformance/compatibility.py`, through the unmodified SDK; do not edit. The last column is what
-live account says to the same: MATCH, DIFFERS (with its answer), or NOT OFFERED where it cannot be tried.
+a live account says to the same: MATCH, DIFFERS (with its answer), or NOT OFFERED where it cannot be tried.
 
 {verdict}
 
