@@ -436,6 +436,54 @@ def test_a_permission_gives_a_token_that_says_what_it_grants(ready: Plane) -> No
 
 
 @pytest.mark.parametrize(
+    ("mode", "resource", "key", "method", "path", "header", "allowed"),
+    [
+        ("Read", "dbs/d/colls/c", None, "GET", "dbs/d/colls/c", "", True),
+        ("Read", "dbs/d/colls/c", None, "GET", "dbs/d/colls/c/docs/i", "", True),
+        ("Read", "dbs/d/colls/c", None, "GET", "dbs/d/colls/c/docs", "", True),
+        ("Read", "dbs/d/colls/c", None, "POST", "dbs/d/colls/c/docs", "", False),
+        ("Read", "dbs/d/colls/c", None, "DELETE", "dbs/d/colls/c", "", False),
+        ("Read", "dbs/d/colls/c", None, "GET", "dbs/d/colls/other/docs/i", "", False),
+        ("Read", "dbs/d/colls/c", None, "GET", "dbs/d", "", False),
+        ("Read", "dbs/d/colls/c", None, "GET", "", "", True),
+        ("all", "dbs/d/colls/c", None, "DELETE", "dbs/d/colls/c/docs/i", "", True),
+        ("all", "dbs/d/colls/c", None, "POST", "dbs/d/colls", "", False),
+        ("all", "dbs/d/colls/c", [1], "POST", "dbs/d/colls/c/docs", "[1]", True),
+        ("all", "dbs/d/colls/c", [1], "POST", "dbs/d/colls/c/docs", "[1.0]", True),
+        ("all", "dbs/d/colls/c", [1], "POST", "dbs/d/colls/c/docs", "[true]", False),
+        ("all", "dbs/d/colls/c", [1], "POST", "dbs/d/colls/c/docs", "[2]", False),
+        ("all", "dbs/d/colls/c", [1], "GET", "dbs/d/colls/c/docs", "", False),
+        ("all", "dbs/d/colls/c", [1], "GET", "dbs/d/colls/c/docs", "{", False),
+        ("all", "dbs/d/colls/c", [1], "GET", "dbs/d/colls/c", "", True),
+        ("all", "dbs/d/colls/c/docs/i", None, "DELETE", "dbs/d/colls/c/docs/i", "", True),
+        ("all", "dbs/d/colls/c/docs/i", None, "GET", "dbs/d/colls/c/docs/j", "", False),
+        ("all", "dbs/d/colls/c/docs/i", None, "GET", "dbs/d/colls/c/pkranges", "", True),
+        ("all", "dbs/d/colls/c/docs/i", None, "GET", "dbs/d/colls/c", "", True),
+        ("all", "dbs/d/colls/c/docs/i", None, "DELETE", "dbs/d/colls/c", "", False),
+        ("all", "dbs/d/colls/c/docs/i", None, "GET", "dbs/d/colls/c/docs", "", False),
+        ("all", "dbs/no/colls/c", None, "GET", "dbs/d/colls/c", "", False),
+    ],
+)
+def test_a_grant_covers_what_is_at_and_below_it(
+    ready: Plane, mode: str, resource: str, key: Any, method: str, path: str, header: str, allowed: bool
+) -> None:
+    """By names and by resource ids alike, on either side."""
+    ready("POST", "/dbs/d/users", {"id": "u"})
+    container = ready.resources.container("d", "c")
+    for by_id in (False, True):
+        link = resource.replace("dbs/d/", f"dbs/{container.database.rid}/") if by_id else resource
+        permission = {"id": "p", "permissionMode": mode, "resource": link, "resourcePartitionKey": key}
+        made = ready.body("POST", "/dbs/d/users/u/permissions", permission)
+        grant = ready.resources.grant_of(made["_token"], ready.now)
+        assert grant is not None
+        for asked in (path, path.replace("dbs/d/colls/c", container.self_link.strip("/"))):
+            headers = {"x-ms-documentdb-partitionkey": header}
+            request = Request(method, f"/{asked}", headers)
+            assert ready.resources.allows(grant, route_of(request), request) is allowed, (link, asked)
+        ready("DELETE", "/dbs/d/users/u/permissions/p")
+
+
+@pytest.mark.parametrize(
     ("field", "value"),
     [
         ("permissionMode", "Write"),

@@ -65,7 +65,10 @@ def as_id(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise bad_request("The input content is invalid because the required properties - 'id; ' - are missing")
     if len(value) > _MOST_ID or len(value.encode()) > _MOST_ID:
-        raise bad_request(f"The resource name is too long: more than {_MOST_ID} bytes.")
+        raise bad_request(
+            "The input name is invalid."
+            f" Ensure to provide a unique non-empty string less than '{_MOST_ID}' characters."
+        )
     if not _FORBIDDEN_IN_ID.isdisjoint(value):
         raise bad_request("The resource name presented contains an invalid character: one of / \\\\ ? #.")
     if value[-1].isspace():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from azlatch.lab.cosmos.errors import bad_request, exists
 from azlatch.lab.cosmos.field import as_list, as_text
 from azlatch.lab.cosmos.resource_tree import Resource, Shelf
-from azlatch.lab.cosmos.wire import Request, encode
+from azlatch.lab.cosmos.route import Route
+from azlatch.lab.cosmos.wire import Request, decode, encode
 
 #: How long a resource token is good for, seconds, if the request does not say; and the most that it may say.
 USUAL_TOKEN_LIFE = 3_600
@@ -18,6 +20,7 @@ _MOST_TOKEN_LIFE = 18_000
 _LEAST_TOKEN_LIFE = 10
 _MOST_LINK = 2_048
 _MOST_TOKEN = 200
+_READS = frozenset(("read", "list", "query", "changes", "plan"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +44,15 @@ def permission_of(body: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ServiceError: 400 for a mode, a link or a partition key that is none.
     """
-    mode = str(body.get("permissionMode")).lower()
-    if mode not in ("read", "all"):
+    # Given back as it was sent: the SDK's constants are in lower case, the documentation's are not.
+    mode = as_text(body.get("permissionMode"))
+    if mode.lower() not in ("read", "all"):
         raise bad_request("The permission mode is 'Read' or 'All'.")
     link = as_text(body.get("resource"))
     parts = link.strip("/").split("/")
     if len(link) > _MOST_LINK or parts[0] != "dbs" or len(parts) % 2 or not all(parts):
         raise bad_request("The resource of a permission is the link of a resource below a database.")
-    content: dict[str, Any] = {"permissionMode": mode.capitalize(), "resource": link}
+    content: dict[str, Any] = {"permissionMode": mode, "resource": link}
     if body.get("resourcePartitionKey") is not None:
         key = as_list(body["resourcePartitionKey"])
         if any(isinstance(each, dict | list) and each != {} for each in key):
@@ -100,8 +104,38 @@ def _signature(account: str, rid: str, expires: int) -> str:
 def grant_of_body(body: dict[str, Any]) -> Grant:
     """What the token of a permission grants."""
     key = body.get("resourcePartitionKey")
-    mode: Literal["Read", "All"] = "All" if body["permissionMode"] == "All" else "Read"
+    mode: Literal["Read", "All"] = "All" if body["permissionMode"].lower() == "all" else "Read"
     return Grant(mode, body["resource"].strip("/"), None if key is None else tuple(key))
+
+
+def allows(grant: Grant, granted: list[str], asked: list[str], route: Route, request: Request) -> bool:
+    """Whether a grant covers a request: at or below what was granted, or a read of what leads there.
+
+    Args:
+        granted: the segments of the grant's resource, with resource ids where there are any.
+        asked: those of the request, in the same way.
+        route: of the request.
+    """
+    reads = route.verb in _READS
+    if asked[: len(granted)] == granted:
+        return (reads or grant.mode == "All") and (route.kind != "docs" or _has_key(grant, request))
+    # To reach an item one has to read its container, with the key's definition, and its ranges.
+    return reads and route.kind in ("colls", "pkranges") and len(granted) > 4 and asked[:4] == granted[:4]
+
+
+def _has_key(grant: Grant, request: Request) -> bool:
+    if grant.partition_key is None:
+        return True
+    try:
+        given = decode(request.header("x-ms-documentdb-partitionkey").encode())
+    except ValueError:
+        return False
+    return isinstance(given, list) and _typed(given) == _typed(grant.partition_key)
+
+
+def _typed(values: Iterable[Any]) -> list[tuple[bool, Any]]:
+    """Values that are equal only as JSON's are: in Python True is 1."""
+    return [(isinstance(each, bool), each) for each in values]
 
 
 def check_single(shelf: Shelf[Resource], content: dict[str, Any], own: Resource | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from azlatch.lab.cosmos import resource_reply as replies
@@ -21,6 +22,7 @@ from azlatch.lab.cosmos.offer_book import OfferBook
 from azlatch.lab.cosmos.offers import throughput_of_headers
 from azlatch.lab.cosmos.permissions import (
     Grant,
+    allows,
     check_single,
     grant_of_body,
     permission_rid_of,
@@ -32,6 +34,8 @@ from azlatch.lab.cosmos.resource_kinds import KINDS, MOST_RESOURCES
 from azlatch.lab.cosmos.resource_tree import ContainerResource, DatabaseResource, Resource, Shelf, check_match
 from azlatch.lab.cosmos.route import Route
 from azlatch.lab.cosmos.wire import Reply, Request
+
+__all__ = ["ContainerResource", "DatabaseResource", "Grant", "Hooks", "Resources"]
 
 #: Largest body of a request for such a resource, bytes.
 _MOST_BODY = 262_144
@@ -114,6 +118,34 @@ class Resources:
         permission = user.find("permissions", rid) if user is not None else None
         return grant_of_body(permission.body) if permission is not None and permission.rid == rid else None
 
+    def allows(self, grant: Grant, route: Route, request: Request) -> bool:
+        """Whether the bearer of a grant may do what is asked.
+
+        Names and resource ids of databases and containers are the same to it.
+        """
+        if route.kind == "account":
+            return True
+        pairs = [*route.parents, (route.kind, route.name)]
+        asked = [each for pair in pairs for each in pair if each]
+        granted = grant.resource.split("/")
+        return allows(grant, self._by_rids(granted), self._by_rids(asked), route, request)
+
+    def _by_rids(self, segments: list[str]) -> list[str]:
+        """The segments of a link with resource ids for the names that are known."""
+        path = self._path(list(zip(segments[::2], segments[1::2], strict=False)))
+        known = list(segments)
+        for at, resource in enumerate(path):
+            known[2 * at + 1] = segments[2 * at + 1] if resource is None else resource.rid
+        return known
+
+    def _path(self, pairs: Sequence[tuple[str, str]]) -> list[Resource | None]:
+        """What each pair of kind and name leads to from the account down; None where it leads nowhere."""
+        path: list[Resource | None] = []
+        for kind, name in pairs:
+            parent = path[-1] if path else None
+            path.append(parent.find(kind, name) if parent else None if path else self._databases.get(name))
+        return path
+
     # Requests
 
     def handle(self, route: Route, request: Request, now: float) -> Reply:
@@ -149,12 +181,10 @@ class Resources:
         raise bad_request(f"{route.verb} is not possible for this kind of resource.")
 
     def _owner(self, route: Route) -> Resource | None:
-        owner: Resource | None = None
-        for kind, name in route.parents:
-            owner = self._databases.get(name) if owner is None else owner.find(kind, name)
-            if owner is None:
-                raise owner_not_found()
-        return owner
+        path = self._path(route.parents)
+        if None in path:
+            raise owner_not_found()
+        return path[-1] if path else None
 
     def _shelf(self, kind: str, owner: Resource | None) -> Shelf[Any]:
         return self._databases if owner is None else owner.shelves[kind]
