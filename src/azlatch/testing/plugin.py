@@ -10,8 +10,8 @@
 =========== ======== ==========================================================================================
 
 Where a service cannot run (Azurite without Node.js, say), tests that want it fail with the reason; with the
-environment variable AZLATCH_LAB_OPTIONAL they are skipped with it. Nothing of azlatch is loaded before a fixture
-is used.
+environment variable AZLATCH_LAB_OPTIONAL they are skipped with it. Nothing of azlatch is loaded before a
+fixture is used.
 """
 
 from __future__ import annotations

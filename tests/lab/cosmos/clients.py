@@ -43,7 +43,7 @@ class FakeEngine:
             raise ValueError("it is broken")
         self.state = data
 
-    def resource_token(self, token: str) -> Any:
+    def grant_of(self, token: str, now: float) -> Any:
         return self.tokens.get(token)
 
 

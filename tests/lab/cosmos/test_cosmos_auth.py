@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any
 
@@ -14,7 +15,7 @@ from azure.cosmos import _base
 from cosmos_clients import PATIENCE, FakeEngine, signed
 
 from azlatch.errors import UsageError
-from azlatch.lab.cosmos.auth import EMULATOR_KEY, Authority, Grant
+from azlatch.lab.cosmos.auth import EMULATOR_KEY, Authority
 from azlatch.lab.cosmos.errors import ServiceError
 from azlatch.lab.cosmos.lab import CosmosLab
 from azlatch.lab.cosmos.wire import Request
@@ -170,9 +171,32 @@ def test_entra_tokens() -> None:
         assert refused(allowing, asked(wrong))[0] == 401
 
 
-LINKS = ("dbs/d/colls/c", "dbs/Sl8fAA==/colls/Sl8fALN4sw4=")
+@dataclass
+class Granted:
+    mode: str
+    resource: str
+    partition_key: tuple[Any, ...] | None = None
 
 
+@dataclass
+class Tokens:
+    """One token is known; the container `c` of `d` has resource ids, too."""
+
+    granted: Any
+    seen: list[tuple[str, float]] = field(default_factory=list)
+
+    def grant_of(self, token: str, now: float) -> Any:
+        self.seen.append((token, now))
+        return self.granted
+
+    def link_by_names(self, link: str) -> str:
+        return link.replace("dbs/Sl8fAA==/colls/Sl8fALN4sw4=", "dbs/d/colls/c")
+
+
+HEADER = {"authorization": "type%3Dresource%26ver%3D1%26sig%3Dabc%3D%3D%3B"}
+
+
+@pytest.mark.parametrize("resource", ["dbs/d/colls/c", "/dbs/d/colls/c/", "dbs/Sl8fAA==/colls/Sl8fALN4sw4="])
 @pytest.mark.parametrize(
     ("method", "path", "reads", "writes"),
     [
@@ -190,11 +214,11 @@ LINKS = ("dbs/d/colls/c", "dbs/Sl8fAA==/colls/Sl8fALN4sw4=")
         ("POST", "/dbs/d/colls/", False, False),
     ],
 )
-def test_resource_tokens(method: str, path: str, reads: bool, writes: bool) -> None:
+def test_resource_tokens(method: str, path: str, reads: bool, writes: bool, resource: str) -> None:
     """A grant covers its resource and what is below, to read or to write; 403 for the rest."""
-    asked = Request(method, path, {"authorization": "type%3Dresource%26ver%3D1%26sig%3Dabc%3D%3D%3B"})
-    for may_write, wanted in ((False, reads), (True, writes)):
-        authority = Authority(resource_token=lambda _, write=may_write: Grant(LINKS, write))
+    asked = Request(method, path, HEADER)
+    for mode, wanted in (("Read", reads), ("All", writes)):
+        authority = Authority(tokens=Tokens(Granted(mode, resource)))
         if wanted:
             authority.check(asked, NOW)
         else:
@@ -203,26 +227,39 @@ def test_resource_tokens(method: str, path: str, reads: bool, writes: bool) -> N
 
 def test_a_grant_for_an_item_lets_its_container_be_read() -> None:
     """Without the definition of its key no client could ask for the item; its neighbours stay closed."""
-    authority = Authority(resource_token=lambda _: Grant(("dbs/d/colls/c/docs/a",)))
-    header = {"authorization": "type=resource&ver=1&sig=abc"}
+    authority = Authority(tokens=Tokens(Granted("All", "dbs/d/colls/c/docs/a")))
     for path in ("/dbs/d/colls/c", "/dbs/d/colls/c/pkranges", "/dbs/d/colls/c/docs/a"):
-        authority.check(Request("GET", path, header), NOW)
-    for path in ("/dbs/d/colls/c/docs/b", "/dbs/d/colls/c/docs", "/dbs/d"):
-        assert refused(authority, Request("GET", path, header))[0] == 403
+        authority.check(Request("GET", path, HEADER), NOW)
+    for method, path in (
+        ("GET", "/dbs/d/colls/c/docs/b"),
+        ("GET", "/dbs/d/colls/c/docs"),
+        ("GET", "/dbs/d"),
+        ("DELETE", "/dbs/d/colls/c"),
+    ):
+        assert refused(authority, Request(method, path, HEADER))[0] == 403
 
 
-def test_resource_tokens_that_the_engine_judges() -> None:
-    """It is asked with the whole token, decoded; True lets all through, False is 403, None is 401."""
-    seen: list[str] = []
+@pytest.mark.parametrize(
+    ("key", "covered"), [('["a"]', True), ('["b"]', False), ('["a","b"]', False), ("[", False), (None, False)]
+)
+def test_a_grant_for_one_logical_partition(key: str | None, covered: bool) -> None:
+    """With key values it covers requests with those alone."""
+    authority = Authority(tokens=Tokens(Granted("All", "dbs/d/colls/c", ("a",))))
+    header = HEADER if key is None else {**HEADER, "x-ms-documentdb-partitionkey": key}
+    asked = Request("PUT", "/dbs/d/colls/c/docs/x", header)
+    if covered:
+        authority.check(asked, NOW)
+    else:
+        assert refused(authority, asked)[0] == 403
 
-    def judge(answer: Any) -> Any:
-        return lambda text: seen.append(text) or answer
 
+def test_resource_tokens_that_the_engine_does_not_know() -> None:
+    """It is asked with the whole token, decoded, and the time; None is 401."""
+    tokens = Tokens(None)
     asked = Request("PUT", "/dbs/d", {"authorization": "type%3Dresource%26ver%3D1%26sig%3Da%26b"})
-    Authority(resource_token=judge(True)).check(asked, NOW)
-    assert refused(Authority(resource_token=judge(False)), asked)[0] == 403
-    assert refused(Authority(resource_token=judge(None)), asked)[0] == 401
-    assert seen == ["type=resource&ver=1&sig=a&b"] * 3
+    assert refused(Authority(tokens=tokens), asked)[0] == 401
+    assert refused(Authority(), asked)[0] == 401
+    assert tokens.seen == [("type=resource&ver=1&sig=a&b", NOW)]
 
 
 @pytest.mark.parametrize("key", ["", "no Base64!", "abc"])
@@ -238,6 +275,6 @@ def test_by_way_of_the_server(lab: CosmosLab) -> None:
     assert (reply.status_code, reply.json()["code"]) == (401, "Unauthorized")
     assert reply.headers["x-ms-activity-id"] in reply.json()["message"]
     assert lab.account.requests == []
-    lab.account.tokens["type=resource&ver=1&sig=mine"] = True
+    lab.account.tokens["type=resource&ver=1&sig=mine"] = Granted("Read", "dbs/d")
     headers = {"authorization": "type%3Dresource%26ver%3D1%26sig%3Dmine"}
     assert requests.get(f"{lab.endpoint}dbs/d", headers=headers, timeout=PATIENCE).status_code == 200

@@ -103,15 +103,15 @@ def test_https(start: Any) -> None:
 
 def test_faults_and_admin(start: Any) -> None:
     """--fault is a rule of the account; the admin interface shows it, takes another, and ends both."""
-    variables = variables_of(start("cosmos", "--json", "--fault", "status=503 operation=create"))
+    variables = variables_of(start("cosmos", "--json", "--fault", "status=503 op=create"))
     url, headers = variables["AZLATCH_LAB_COSMOS_ADMIN"], {"x-azlatch-key": variables["AZLATCH_LAB_COSMOS_KEY"]}
 
     def rules() -> list[str]:
         reply = requests.get(f"{url}rules", headers=headers, timeout=PATIENCE)
         return [each["rule"] for each in reply.json()]
 
-    assert rules() == ["status=503 operation=create"]
-    body = json.dumps({"rule": "delay=1 operation=read"})
+    assert rules() == ["status=503 op=create"]
+    body = json.dumps({"rule": "delay=1 op=read"})
     assert requests.post(f"{url}rules", headers=headers, data=body, timeout=PATIENCE).status_code == 200
     assert len(rules()) == 2
     assert requests.delete(f"{url}rules", headers=headers, timeout=PATIENCE).status_code == 200
@@ -129,9 +129,8 @@ def test_the_file(start: Any, tmp_path: Path) -> None:
     process.terminate()
     assert process.wait(PATIENCE) == 0
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    with CosmosClient.from_connection_string(
-        variables_of(start("cosmos", "--json", "--file", path))[NAMES[0]]
-    ) as client:
+    again = variables_of(start("cosmos", "--json", "--file", path))
+    with CosmosClient.from_connection_string(again[NAMES[0]]) as client:
         assert [each["id"] for each in client.list_databases()] == ["orders"]
 
 

@@ -257,11 +257,30 @@ def test_replies_wait_for_the_clock(raw: Any) -> None:
 def test_a_held_reply_has_a_bound(raw: Any) -> None:
     """A clock that nobody puts forward holds a reply for `held_s` real seconds, and a delay is as bounded."""
     clock = LabClock(manual=True)
-    with CosmosLab(engine=FakeEngine, clock=clock, limits=Limits(held_s=0.2)) as lab:
+    with CosmosLab(engine=FakeEngine, clock=clock, limits=Limits(held_s=0.2, delay_s=0.2)) as lab:
         lab.account.then = lambda request, now: Reply(200, {}, b"late", ready_at=now + 1e6, delay=1e6)
         client = raw(lab.port)
         client.send(item())
         assert client.reply()[2] == b"late"
+
+
+def test_a_delay_is_not_of_the_labs_clock(raw: Any) -> None:
+    """Putting the clock forward does not shorten a delay: that is in real seconds."""
+    clock = LabClock(manual=True)
+    with CosmosLab(engine=FakeEngine, clock=clock) as lab:
+        lab.account.then = lambda request, now: Reply(200, {}, b"late", ready_at=now + 1, delay=3_600)
+        client = raw(lab.port)
+        client.send(item())
+        until(lambda: len(lab.account.requests) == 1)
+        for _ in range(3):
+            clock.advance(10_000)
+            # What the clock has set off is over when this has run.
+            lab.call(lambda: None)
+        assert client.is_silent()
+        lab.account.then = lambda request, now: Reply(200, {}, b"soon", ready_at=now - 1, delay=0.01)
+        other = raw(lab.port)
+        other.send(item() + item())
+        assert [other.reply()[2], other.reply()[2]] == [b"soon", b"soon"]
 
 
 def test_a_client_that_leaves_while_it_waits(raw: Any) -> None:

@@ -15,10 +15,9 @@ import hmac
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from email.utils import formatdate, parsedate_tz
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from azlatch.errors import UsageError
@@ -34,20 +33,30 @@ _READS = {"read", "list", "changes", "query", "plan"}
 _LONGEST_TOKEN = 16_384
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What a resource token allows: everything at and below one resource, or only to read it.
+class Grant(Protocol):
+    """What a resource token allows, at and below one resource; with key values, in that logical partition only.
 
-    `links` are its spellings, by names and by resource ids, such as `dbs/d/colls/c`.
+    `mode` is Read or All; `resource` a link without slashes at its ends, by names or by resource ids.
     """
 
-    links: tuple[str, ...]
-    may_write: bool = False
+    @property
+    def mode(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def partition_key(self) -> tuple[Any, ...] | None: ...
 
 
-#: What the engine says about a resource token: None for one that it does not know, False for one that is no
-#: longer valid, True for one that may do everything.
-ResourceTokens = Callable[[str], Grant | bool | None]
+class Tokens(Protocol):
+    """What the engine knows about resource tokens."""
+
+    def grant_of(self, token: str, now: float) -> Grant | None:
+        """What a token allows at a time; None for one that is unknown or has expired."""
+        ...
+
+    def link_by_names(self, link: str) -> str:
+        """A link by the names of its database and container, however it was spelled."""
+        ...
 
 
 class Authority:
@@ -56,12 +65,10 @@ class Authority:
     Args:
         key: the master key, Base64.
         aad: accept Entra ID tokens whose signature nobody checks.
-        resource_token: what there is to know about a resource token.
+        tokens: what there is to know about resource tokens.
     """
 
-    def __init__(
-        self, key: str = EMULATOR_KEY, *, aad: bool = False, resource_token: ResourceTokens | None = None
-    ) -> None:
+    def __init__(self, key: str = EMULATOR_KEY, *, aad: bool = False, tokens: Tokens | None = None) -> None:
         try:
             self._key = base64.b64decode(key, validate=True)
         except (binascii.Error, ValueError):
@@ -69,7 +76,7 @@ class Authority:
         if not self._key:
             raise UsageError("the key of the lab is empty: leave it out for the emulator's")
         self._aad = aad
-        self._resource_token = resource_token
+        self._tokens = tokens
 
     def check(self, request: Request, now: float) -> None:
         """Returns if the request is allowed at that time of the lab.
@@ -114,12 +121,9 @@ class Authority:
         _check_date(date or request.header("date"), now)
 
     def _check_resource(self, request: Request, token: str, now: float) -> None:
-        grant = None if self._resource_token is None else self._resource_token(token)
-        if grant is None:
-            raise _unauthorized("The input authorization token is not known.")
-        if grant is False:
-            raise _expired(None, now)
-        if grant is not True and not _covers(grant, request):
+        if self._tokens is None or (grant := self._tokens.grant_of(token, now)) is None:
+            raise _unauthorized("The input authorization token is unknown, or has expired.")
+        if not _covers(grant, request, self._tokens.link_by_names):
             raise ServiceError(
                 403,
                 "Insufficient permissions provided in the authorization header for the corresponding request. "
@@ -143,12 +147,11 @@ def _unauthorized(message: str, substatus: int = 0) -> ServiceError:
     return ServiceError(401, message, substatus)
 
 
-def _expired(date: float | None, now: float) -> ServiceError:
-    span = "" if date is None else f"token start time: {_written(date)}, "
+def _expired(date: float, now: float) -> ServiceError:
     return ServiceError(
         403,
         "The authorization token is not valid at the current time. Please create another token and retry "
-        f"({span}current server time: {_written(now)}).",
+        f"(token start time: {_written(date)}, current server time: {_written(now)}).",
     )
 
 
@@ -223,27 +226,33 @@ def _check_date(text: str, now: float) -> None:
         raise _expired(date, now)
 
 
-def _covers(grant: Grant, request: Request) -> bool:
+def _covers(grant: Grant, request: Request, by_names: Callable[[str], str]) -> bool:
     """Whether the request is at or below what was granted, or reads what leads there."""
     route = route_of(request)
     if route.kind == "account":
         return True
     is_read = route.verb in _READS
-    segments = _segments(route)
-    for link in grant.links:
-        granted = link.strip("/").split("/")
-        if segments[: len(granted)] == granted:
-            return is_read or grant.may_write
-        # To reach an item one has to read its container, with the key's definition, and its ranges.
-        above = segments[:-1] if route.kind == "pkranges" else segments
-        if is_read and route.kind in ("colls", "pkranges") and len(above) == 4 and granted[:4] == above:
-            return True
-    return False
+    asked, granted = by_names(_link(route)).split("/"), by_names(grant.resource.strip("/")).split("/")
+    # To reach an item one has to read its container, with the key's definition, and its ranges.
+    above = asked[:-1] if route.kind == "pkranges" else asked
+    if is_read and route.kind in ("colls", "pkranges") and len(above) == 4 and granted[:4] == above:
+        return True
+    if asked[: len(granted)] != granted or not (is_read or grant.mode == "All"):
+        return False
+    return grant.partition_key is None or _key(request) == list(grant.partition_key)
 
 
-def _segments(route: Route) -> list[str]:
+def _key(request: Request) -> Any:
+    """The partition key of a request, or None."""
+    try:
+        return decode(request.header("x-ms-documentdb-partitionkey", "null").encode())
+    except ValueError:
+        return None
+
+
+def _link(route: Route) -> str:
     pairs = [*route.parents, (route.kind, route.name)]
-    return [each for kind, name in pairs for each in (kind, name) if each]
+    return "/".join(each for kind, name in pairs for each in (kind, name) if each)
 
 
 def _claims(token: str) -> dict[str, Any] | None:

@@ -52,6 +52,7 @@ class Connection(asyncio.Protocol):
         self._alarm: asyncio.TimerHandle | None = None
         self._held: tuple[Reply, Request, str, bool] | None = None
         self._hold_ends = 0.0
+        self._is_delayed = False
         self._in_message = False
         self._expects = False
         self._is_refused = False
@@ -252,7 +253,7 @@ class Connection(asyncio.Protocol):
 
     def look(self) -> None:
         """Looks again whether the time of a held reply has come; after `held_s` real seconds it has."""
-        if self._held is None:
+        if self._held is None or self._is_delayed:
             return
         if self._alarm is not None:
             self._alarm.cancel()
@@ -264,15 +265,14 @@ class Connection(asyncio.Protocol):
             self._alarm = self._server.later(left, self.look)
         elif reply.delay > 0:
             # The lab's clock is done with; what is left are real seconds.
-            reply.ready_at, delay, reply.delay = None, min(reply.delay, self._limits.held_s), 0.0
-            self._hold_ends = self._server.loop_time() + self._limits.held_s
-            self._alarm = self._server.later(delay, self._release)
+            self._is_delayed = True
+            self._alarm = self._server.later(min(reply.delay, self._limits.delay_s), self._release)
         else:
             self._release()
 
     def _release(self) -> None:
         if self._held is not None:
-            held, self._held, self._alarm = self._held, None, None
+            held, self._held, self._alarm, self._is_delayed = self._held, None, None, False
             reply, request, activity, keep = held
             self._send(reply, request, activity, keep=keep)
             self._turn = self._server.soon(self._serve)

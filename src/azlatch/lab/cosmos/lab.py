@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from azlatch.errors import BackendMisconfigured, UsageError
 from azlatch.lab.cosmos import state_file
 from azlatch.lab.cosmos.admin import PREFIX, AdminDoor
-from azlatch.lab.cosmos.auth import EMULATOR_KEY, Authority
+from azlatch.lab.cosmos.auth import EMULATOR_KEY, Authority, Grant
 from azlatch.lab.cosmos.clock import LabClock
+from azlatch.lab.cosmos.errors import ServiceError
 from azlatch.lab.cosmos.wire import ACCOUNT_HOST, Reply, Request
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Engine(Protocol):
     """What an account is to what is around it. Called on the server's thread alone once it serves.
 
     An engine that has `dump() -> bytes` and `load(bytes)` can be kept in a file; one that has
-    `resource_token(token)` decides about resource tokens; `admin` is what the admin interface calls.
+    `grant_of(token, now)` knows resource tokens; `admin` is what the admin interface calls.
     """
 
     endpoints: dict[str, str]
@@ -109,7 +110,7 @@ class CosmosLab:
         self.admin_key = admin_key or secrets.token_urlsafe(24)
         #: PEM: what a client has to trust that checks certificates; None without https, or before the start.
         self.certificate: bytes | None = None
-        self._authority = Authority(key, aad=aad, resource_token=self._resource_token)
+        self._authority = Authority(key, aad=aad, tokens=self)
         self._door = AdminDoor(lambda: self.account.admin, self.clock, self.admin_key)
         self._port = port or 0
         self._region_hosts = region_hosts
@@ -245,9 +246,22 @@ class CosmosLab:
         assert self._engine is not None
         return self._engine.handle(request, now)
 
-    def _resource_token(self, token: str) -> Any:
-        known = getattr(self._engine, "resource_token", None)
-        return None if known is None else known(token)
+    def grant_of(self, token: str, now: float) -> Grant | None:
+        """What a resource token allows; called on the server's thread, as the next."""
+        known = getattr(self._engine, "grant_of", None)
+        grant: Grant | None = None if known is None else known(token, now)
+        return grant
+
+    def link_by_names(self, link: str) -> str:
+        """A link by the names of its database and container, where there are such."""
+        parts = link.split("/", 4)
+        resources = getattr(self._engine, "resources", None)
+        if resources is None or len(parts) < 4 or (parts[0], parts[2]) != ("dbs", "colls"):
+            return link
+        try:
+            return "/".join([resources.container(parts[1], parts[3]).path, *parts[4:]])
+        except ServiceError:
+            return link
 
     def _own_engine(self) -> Engine:
         # It comes with all the rest of the lab: not before it is needed.

@@ -38,7 +38,8 @@ class Limits:
     """What one client may take: bytes, real seconds, connections.
 
     `idle_s` is for the time between requests and for a client that does not read; `message_s` for a request to
-    arrive whole; `held_s` for a reply that waits for the lab's clock, and again for its delay: it is then sent.
+    arrive whole; `held_s` for a reply that waits for the lab's clock, and `delay_s` for its delay: then it is
+    sent.
     """
 
     head: int = 65_536
@@ -46,6 +47,7 @@ class Limits:
     idle_s: float = 300.0
     message_s: float = 60.0
     held_s: float = 60.0
+    delay_s: float = 3_600.0
     connections: int = 2_000
 
 
