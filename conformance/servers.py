@@ -71,10 +71,11 @@ def lab(account: Account) -> Iterator[Served]:
     command = [*LAB_COMMAND, "--json", "--port", str(port)]
     for region in account.regions:
         command += ["--region", region]
-    command += ["--consistency", account.consistency, "--unthrottled"]
+    command += ["--consistency", account.consistency, "--no-throttling"]
     command += ["--multi-write"] if account.multi_write else []
     command += ["--region-hosts"] if len(account.regions) > 1 else []
     command += ["--tls"] if account.fixed else []
+    command += ["--fault", f"delay={account.latency:g}"] if account.latency else []
     with running(command, _first_json) as (pid, line):
         variables = json.loads(line)
         text = next(str(value) for value in variables.values() if str(value).startswith("AccountEndpoint="))

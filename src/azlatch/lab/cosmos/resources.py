@@ -11,6 +11,7 @@ from azlatch.lab.cosmos.container_definition import check_replacement, partition
 from azlatch.lab.cosmos.errors import (
     ServiceError,
     bad_request,
+    crosses_partitions,
     exists,
     not_found,
     owner_not_found,
@@ -287,6 +288,11 @@ class Resources:
 
     def _conflict(self, route: Route, request: Request, owner: Resource | None) -> Reply:
         """Conflicts arise from writes in several regions; this part of the server has none to show."""
+        if route.verb == "query" and not (
+            request.header("x-ms-documentdb-partitionkey")
+            or request.flag("x-ms-documentdb-query-enablecrosspartition")
+        ):
+            raise crosses_partitions()
         if route.verb in ("list", "query"):
             page = (query_of if route.verb == "query" else page_of)((), request, _body)
             return replies.feed("Conflicts", route.kind, owner, page, self._lsn, replies.READ_CHARGE)
