@@ -553,7 +553,12 @@ def test_encryption_keys_are_kept_and_conflicts_are_none(ready: Plane) -> None:
     assert ready.body("GET", "/dbs/d/clientencryptionkeys")["ClientEncryptionKeys"] == [made]
     path = "/dbs/d/colls/c/conflicts"
     assert ready.body("GET", path)["Conflicts"] == []
-    assert json.loads(ready.query(path, "SELECT * FROM c").body)["Conflicts"] == []
+    assert (
+        json.loads(
+            ready.query(path, "SELECT * FROM c", x_ms_documentdb_query_enablecrosspartition="True").body
+        )["Conflicts"]
+        == []
+    )
     assert ready.fails("GET", f"{path}/x") == (404, 0)
     assert ready.fails("DELETE", f"{path}/x") == (404, 0)
 
