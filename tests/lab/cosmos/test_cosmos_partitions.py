@@ -124,3 +124,20 @@ def test_one_hot_key_is_throttled_where_the_average_looks_idle() -> None:
     }
     assert max(busy, key=lambda each: busy[each]) == hot_range
     assert busy[hot_range] > 0.9 * 6_000 * seconds
+
+
+def test_a_page_ends_where_its_results_are_too_many_bytes() -> None:
+    """What was read for it does not count: the results of a sorted page are small."""
+    engine = Engine()
+    for number in range(12):
+        engine.create({"id": str(number), "pk": "p", "n": -number, "text": "x" * 900_000})
+    small = engine.query("SELECT c.id FROM c ORDER BY c.n", "p")
+    assert [each["id"] for each in document(small)["Documents"]] == [str(each) for each in range(11, -1, -1)]
+    large, seen = engine.query("SELECT * FROM c", "p"), []
+    while True:
+        assert len(large.body) < 5 * 2**20
+        seen += [each["id"] for each in document(large)["Documents"]]
+        if "x-ms-continuation" not in large.headers:
+            break
+        large = engine.query("SELECT * FROM c", "p", x_ms_continuation=large.headers["x-ms-continuation"])
+    assert seen == [str(each) for each in range(12)]

@@ -279,11 +279,12 @@ def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
     streams = sql.streams(asked.query)
     places = Places.of(call.request.header("x-ms-continuation"))
     parts = [each for each in scope.parts if each.high > places.start] or scope.parts[-1:]
-    documents: list[Any] = []
+    documents: list[bytes] = []
+    size = 0
     tokens: list[str] = []
     following: Places | None = None
     for part in parts:
-        if len(documents) >= most:
+        if len(documents) >= most or size > LARGEST_PAGE:
             following = places.from_part(part)
             break
         resumed = places.in_part(part, streams=streams)
@@ -293,8 +294,9 @@ def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
         results = sql.execute(asked.query, asked.parameters, rows, now=call.now)
         for _ in itertools.islice(results, resumed.skip):
             pass
-        found, after, within = _take(results, rows, most - len(documents))
+        found, after, within = _take(results, rows, most - len(documents), LARGEST_PAGE - size)
         documents += found
+        size += sum(map(len, found))
         call.pay(charges.query(1, rows.read, rows.bytes, call.level))
         tokens.append(str(part.token(view)))
         if after is not None:
@@ -306,21 +308,26 @@ def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
     return _listed(call, documents, tokens, following)
 
 
-def _take(results: sql.Execution, rows: Rows, most: int) -> tuple[list[Any], int | None, int]:
-    """Up to `most` results; if there are more, the number of the last item and how many it led to."""
-    found: list[Any] = []
+def _take(
+    results: sql.Execution, rows: Rows, most: int, most_bytes: int
+) -> tuple[list[bytes], int | None, int]:
+    """Up to `most` results as JSON; if there are more, the number of the last item and how many it led to."""
+    found: list[bytes] = []
+    size = 0
     last, within = rows.last, 0
     for each in results:
-        if len(found) >= most or (found and rows.bytes > LARGEST_PAGE):
+        if len(found) >= most or (found and size >= most_bytes):
             return found, last, within
-        found.append(each)
+        found.append(encode(each))
+        size += len(found[-1])
         last, within = rows.last, results.within
     return found, None, 0
 
 
-def _listed(call: Call, documents: list[Any], tokens: list[str], following: Places | None) -> Reply:
-    body = {"_rid": call.store.resource.rid, "Documents": documents, "_count": len(documents)}
-    reply = call.reply(200, encode(body))
+def _listed(call: Call, documents: list[bytes], tokens: list[str], following: Places | None) -> Reply:
+    rid = encode(call.store.resource.rid)
+    body = b'{"_rid":%b,"Documents":[%b],"_count":%d}' % (rid, b",".join(documents), len(documents))
+    reply = call.reply(200, body)
     reply.headers["x-ms-session-token"] = ",".join(tokens)
     reply.headers["x-ms-item-count"] = str(len(documents))
     if following is not None:
@@ -358,7 +365,7 @@ def changes(call: Call) -> Reply:
     headers_etag = f'"{last}"'
     if not page:
         return call.reply(304, b"", headers_etag, view)
-    documents = [each.document | {"_lsn": each.lsn} for each in page]
+    documents = [encode(each.document | {"_lsn": each.lsn}) for each in page]
     reply = _listed(call, documents, [str(part.token(view))], None)
     reply.headers["etag"] = headers_etag
     return reply
