@@ -6,22 +6,23 @@ else goes on after a count of results. Both are told to the client as an opaque 
 
 from __future__ import annotations
 
-import base64
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from azlatch.lab.cosmos import charges, errors, sql
+from azlatch.lab.cosmos import charges, errors, query_metrics, sql
 from azlatch.lab.cosmos.call import Call
 from azlatch.lab.cosmos.errors import ServiceError, bad_request
 from azlatch.lab.cosmos.partition import PhysicalPartition
 from azlatch.lab.cosmos.partition_key import PartitionKeyDefinition
+from azlatch.lab.cosmos.places import Place, Places
+from azlatch.lab.cosmos.query_metrics import Work
 from azlatch.lab.cosmos.store import HIGHEST, LOWEST
 from azlatch.lab.cosmos.transaction import Key
 from azlatch.lab.cosmos.versions import History, Version, View
-from azlatch.lab.cosmos.wire import Reply, decode, encode
+from azlatch.lab.cosmos.wire import Reply, encode
 
 #: Items of a page where the client leaves it to the service, and the most bytes of one.
 PAGE = 100
@@ -158,69 +159,6 @@ class Rows:
         return (each.document for each in self.versions())
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a range of keys goes on: after which item, and after how many results of the next one.
-
-    Where the results are not told item by item, `skip` counts all results.
-    """
-
-    low: str = LOWEST
-    high: str = LOWEST
-    after: int = -1
-    skip: int = 0
-
-    def in_part(self, part: PhysicalPartition, *, streams: bool) -> Place:
-        """Where it goes on in a part of the range: it may have been split."""
-        if not streams:
-            return self
-        following = next(part.scan(self.after), None)
-        is_in = following is not None and following.number == self.after + 1
-        return Place(part.low, part.high, self.after, self.skip if is_in else 0)
-
-
-class Places:
-    """Where a page goes on: in order, the ranges of which something was told, and what comes after them."""
-
-    def __init__(self, places: Sequence[Place], start: str) -> None:
-        self._places = places
-        #: The lowest key of which not everything was told.
-        self.start = start
-
-    @classmethod
-    def of(cls, text: str) -> Places:
-        """Raises ServiceError 400 for a continuation that is none of ours."""
-        if not text:
-            return cls([], LOWEST)
-        try:
-            start, places = decode(base64.urlsafe_b64decode(text.encode()))
-            read = [Place(str(low), str(high), int(after), int(skip)) for low, high, after, skip in places]
-        except (ValueError, TypeError):
-            raise bad_request("The continuation is not valid for this request.") from None
-        return cls(read, str(start))
-
-    def __str__(self) -> str:
-        places = [[each.low, each.high, each.after, each.skip] for each in self._places]
-        return base64.urlsafe_b64encode(encode([self.start, places])).decode()
-
-    def in_part(self, part: PhysicalPartition, *, streams: bool) -> Place:
-        """Where it goes on in a part."""
-        for each in self._places:
-            if each.low <= part.low < each.high:
-                return each.in_part(part, streams=streams)
-        return Place(part.low, part.high)
-
-    def from_part(self, part: PhysicalPartition, place: Place | None = None) -> Places:
-        """The same without what comes before a part; there it goes on at a place, if one is given."""
-        begin = part.low if place is None else part.high
-        rest = [
-            Place(max(each.low, begin), each.high, each.after, each.skip)
-            for each in self._places
-            if each.high > begin
-        ]
-        return Places([place, *rest] if place is not None else rest, part.low)
-
-
 def page_size(call: Call) -> int:
     """How many results a page has at most.
 
@@ -274,49 +212,57 @@ def plan(call: Call) -> Reply:
 
 
 def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
-    """One page: of one physical partition after the other as long as there is room in it."""
-    most = page_size(call)
+    """One page, of one physical partition: the gateway asks one after the other.
+
+    So a page can be empty, and have a continuation all the same: clients have to go on.
+    """
     streams = sql.streams(asked.query)
     places = Places.of(call.request.header("x-ms-continuation"))
     parts = [each for each in scope.parts if each.high > places.start] or scope.parts[-1:]
-    documents: list[bytes] = []
-    size = 0
-    tokens: list[str] = []
+    if not parts:
+        return _listed(call, [], [], None)
+    part = parts[0]
+    resumed = places.in_part(part, streams=streams)
+    call.aim(part, scope.key)
+    view = call.view()
+    rows = Rows(call, scope, part, view, resumed.after)
+    results = sql.execute(asked.query, asked.parameters, rows, now=call.now)
+    for _ in itertools.islice(results, resumed.skip):
+        pass
+    documents, after, within = _take(results, rows, page_size(call))
+    call.pay(charges.query(1, rows.read, rows.bytes, call.level))
     following: Places | None = None
-    for part in parts:
-        if len(documents) >= most or size > LARGEST_PAGE:
-            following = places.from_part(part)
-            break
-        resumed = places.in_part(part, streams=streams)
-        call.aim(part, scope.key)
-        view = call.view()
-        rows = Rows(call, scope, part, view, resumed.after)
-        results = sql.execute(asked.query, asked.parameters, rows, now=call.now)
-        for _ in itertools.islice(results, resumed.skip):
-            pass
-        found, after, within = _take(results, rows, most - len(documents), LARGEST_PAGE - size)
-        documents += found
-        size += sum(map(len, found))
-        call.pay(charges.query(1, rows.read, rows.bytes, call.level))
-        tokens.append(str(part.token(view)))
-        if after is not None:
-            # Not all was told: it goes on in the middle of what the last item led to.
-            skip = within if streams else resumed.skip + len(found)
-            place = Place(part.low, part.high, after - 1 if streams else -1, skip)
-            following = places.from_part(part, place)
-            break
-    return _listed(call, documents, tokens, following)
+    if after is not None:
+        # Not all was told: it goes on in the middle of what the last item led to.
+        skip = within if streams else resumed.skip + len(documents)
+        place = Place(part.low, part.high, after - 1 if streams else -1, skip)
+        following = places.from_part(part, place)
+    elif len(parts) > 1:
+        following = places.from_part(parts[1])
+    reply = _listed(call, documents, [str(part.token(view))], following)
+    work = Work(rows.read, rows.bytes, len(documents), sum(map(len, documents)))
+    _tell_work(call, scope, asked, work, reply)
+    return reply
 
 
-def _take(
-    results: sql.Execution, rows: Rows, most: int, most_bytes: int
-) -> tuple[list[bytes], int | None, int]:
+def _tell_work(call: Call, scope: Scope, asked: Asked, work: Work, reply: Reply) -> None:
+    """The headers about the work, if they are asked for."""
+    if call.request.flag("x-ms-documentdb-populatequerymetrics"):
+        reply.headers[query_metrics.METRICS_HEADER] = query_metrics.metrics(asked.query, work)
+    if call.request.flag("x-ms-cosmos-populateindexmetrics"):
+        paths = call.store.resource.definition.paths if scope.key is not None else ()
+        reply.headers[query_metrics.INDEX_HEADER] = query_metrics.utilization(
+            asked.query, paths, call.store.indexing
+        )
+
+
+def _take(results: sql.Execution, rows: Rows, most: int) -> tuple[list[bytes], int | None, int]:
     """Up to `most` results as JSON; if there are more, the number of the last item and how many it led to."""
     found: list[bytes] = []
     size = 0
     last, within = rows.last, 0
     for each in results:
-        if len(found) >= most or (found and size >= most_bytes):
+        if len(found) >= most or size >= LARGEST_PAGE:
             return found, last, within
         found.append(encode(each))
         size += len(found[-1])
