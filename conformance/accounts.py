@@ -102,10 +102,8 @@ _ACCOUNTS: dict[str, Account] = {
 _SEARCH = "needs vector or full-text search"
 #: Files that nothing here can serve, each with what is missing.
 NOT_SERVED: dict[str, str] = {
-    "full_text_policy": _SEARCH,
     "query_hybrid_search": _SEARCH,
     "query_vector_similarity": _SEARCH,
-    "vector_policy": _SEARCH,
     "global_secondary_index_live": "needs global secondary indexes",
     "semantic_reranker": "needs the inference service",
     "analytical_ttl": "every test in it is commented out",
