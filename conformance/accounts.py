@@ -59,6 +59,8 @@ _LOCAL = "localhost"
 _TWO = ("West US", "East US")
 _THREE = (*_TWO, "Central US")
 _BREAKER = {"AZURE_COSMOS_ENABLE_CIRCUIT_BREAKER": "True"}
+#: Hundreds of tests that wait for seconds each, seconds.
+_SLOW = 2400.0
 _PLAIN = Account()
 _LONG = Account(bound=1200.0)
 _FAR = Account(bound=1200.0, latency=0.003)
@@ -77,17 +79,17 @@ _ACCOUNTS: dict[str, Account] = {
     "aad": Account(fixed=True, aad=True),
     "aad_inference_service_lazy_init": Account(fixed=True, aad=True),
     "change_feed_all_versions": _FIXED,
-    "user_agent_overwrite_regression": _FIXED,
+    "user_agent_overwrite_regression": Account(fixed=True, aad=True),
     # They compare the requested URLs with those of two regions of one account.
-    "availability_strategy": Account(_TWO, host=_LOCAL, multi_write=True, bound=1500.0),
+    "availability_strategy": Account(_TWO, host=_LOCAL, multi_write=True, bound=_SLOW),
     "effective_preferred_locations": Account(_TWO, host=_LOCAL, multi_write=True),
     "excluded_locations": Account(_TWO, host=_LOCAL, multi_write=True),
     "per_partition_circuit_breaker_mm": Account(
-        _TWO, host=_LOCAL, multi_write=True, environment=_BREAKER, bound=1200.0
+        _TWO, host=_LOCAL, multi_write=True, environment=_BREAKER, bound=_SLOW
     ),
-    "per_partition_circuit_breaker_sm_mrr": Account(_TWO, host=_LOCAL, environment=_BREAKER, bound=1200.0),
+    "per_partition_circuit_breaker_sm_mrr": Account(_TWO, host=_LOCAL, environment=_BREAKER, bound=_SLOW),
     # Its faults are for URLs with "documents" in them.
-    "per_partition_automatic_failover": Account(_THREE, host="localhost.documents.test", bound=1200.0),
+    "per_partition_automatic_failover": Account(_THREE, host="localhost.documents.test", bound=_SLOW),
     "service_request_retry_policy": Account(_TWO, host=_LOCAL, multi_write=True),
     # Thousands of requests, or waits of the tests themselves.
     "crud": _FAR,
