@@ -1,4 +1,4 @@
-"""Whatever a client sends, the engine answers in the service's form; and the same seed gives the same answers."""
+"""Whatever a client sends, the engine answers in the service's form, and with one seed always the same."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import os
 import subprocess
 import sys
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from azlatch.lab.cosmos.auth import Authority
+from azlatch.lab.cosmos.errors import ServiceError
 from azlatch.lab.cosmos.wire import Reply, Request
 from azlatch.testing.cosmos_engine import Engine, document
 
@@ -235,6 +238,33 @@ def test_any_request_for_items_has_an_answer(
     }[shape]
     given_headers = {"x-ms-documentdb-partitionkey": '["p"]', **headers, **needed}
     _check(engine.account.handle(Request(method, path, given_headers, body, "A"), engine.now))
+
+
+signatures = text | st.sampled_from(["a.b.c", "e30.W10.x", "é", "AAAA"])
+authorizations = (
+    st.builds(
+        "type={}&ver={}&sig={}".format,
+        st.sampled_from(["master", "resource", "aad", "x"]),
+        st.sampled_from(["1.0", "2.0", ""]),
+        signatures,
+    )
+    | text
+)
+dates = text | st.sampled_from(["Mon, 01 Jan 2024 00:00:00 GMT", "Mon, 01 Jan 99999 00:00:00 gmt", "x gmt"])
+
+
+@often
+@given(
+    method=methods, path=paths, authorization=authorizations.map(quote) | text, date=dates, aad=st.booleans()
+)
+@example("GET", "/dbs/operations/x", "type=master&ver=1.0&sig=x", "", False)
+def test_nobody_comes_in_and_all_are_answered(
+    method: str, path: str, authorization: str, date: str, aad: bool
+) -> None:
+    given_headers = {"authorization": authorization, "x-ms-date": date}
+    with pytest.raises(ServiceError) as refused:
+        Authority(aad=aad).check(Request(method, path, given_headers), 1_700_000_000.0)
+    assert refused.value.status in (400, 401, 403, 404, 405)
 
 
 @pytest.mark.parametrize(
