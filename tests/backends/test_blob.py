@@ -384,6 +384,10 @@ def test_no_date_no_first_fence(backend: BlobBackend, monkeypatch: Any) -> None:
     monkeypatch.setattr(SimulatedBlobService, "_date", lambda self: None)
     with pytest.raises(BackendMisconfigured, match="Date"):
         backend.acquire(claim(), soon())
+    # And the lease that was taken for it went back: whoever mends the proxy does not meet "held".
+    view = backend.read("a", soon())
+    assert view is not None
+    assert view.state == "free"
 
 
 # -- what lies beside the lease (L2, L3) --------------------------------------------------------------------
@@ -507,6 +511,18 @@ def test_a_lost_reply_to_a_break(backend: BlobBackend, service: Scripted) -> Non
     service.before["break_lease"] = [lost()]
     with pytest.raises(OutcomeUnknown):
         backend.break_hold("b", other.fence, "ops", "stuck", now=False, until=soon())
+
+
+def test_a_break_whose_reason_cannot_be_kept(backend: BlobBackend, container: SimulatedBlobs) -> None:
+    """Another program's lease of the blob that says why keeps no operator from breaking the hold."""
+    grant = granted(backend)
+    SimulatedBlobService(container).create("a~broken", {}, soon())
+    SimulatedBlobService(container).acquire("a~broken", lease_of("1" * 32), 60, None, soon())
+    broken = backend.break_hold("a", grant.fence, "op", "stuck", now=True, until=soon())
+    assert broken is not None
+    gone = backend.renew(grant, 0.0, soon())
+    assert gone is not None
+    assert gone.reason == "broken"
 
 
 def test_a_holder_that_was_broken_at_once_is_told_so(backend: BlobBackend) -> None:
