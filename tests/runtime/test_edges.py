@@ -77,6 +77,30 @@ def test_a_late_thread_does_not_free_what_a_resend_has_won(lost: int) -> None:
     asyncio.run(main())
 
 
+def test_an_async_list_bounds_each_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M7: the bound is for what the store does, not for what the caller does between two names."""
+    monkeypatch.setattr("azlatch.runtime.async_latches.CALL_LIMIT", 2.0)
+
+    class Paged(MemoryBackend):
+        def list(self, until: float) -> Any:
+            for view in super().list(until):
+                time.sleep(1.0)
+                yield view
+
+    async def main() -> list[str]:
+        latches = azlatch.aio.connect(backend=Paged(MemoryStore()))
+        for name in "ab":
+            await latches.acquire(name)
+        names = []
+        async for view in latches.list():
+            names.append(view.name)
+            await asyncio.sleep(2.1)
+        await latches.close()
+        return names
+
+    assert asyncio.run(main()) == ["a", "b"]
+
+
 @pytest.mark.parametrize("driver", ["sync", "async"])
 def test_closing_during_an_acquire_hands_out_no_hold(driver: str) -> None:
     """M1: what is granted while the connection closes reaches nobody."""

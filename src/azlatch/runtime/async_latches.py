@@ -416,6 +416,8 @@ class AsyncLatches:
         views = await self._calls.make(lambda: self._connection.backend.list(until), until)
         end = object()
         while True:
+            # From here on, and not from the start: the caller may take its time between two names.
+            until = self._env.now() + CALL_LIMIT
             view = await self._calls.make(lambda: next(views, end), until)
             if not isinstance(view, View):
                 return
