@@ -562,6 +562,16 @@ def test_without_a_fence(backend: BlobBackend) -> None:
     assert (view.state, view.holder, view.certain) == ("held", None, False)
 
 
+@pytest.mark.parametrize("step", ["create", "head", "acquire"])
+def test_a_doctor_that_gets_no_answer_says_so(step: str, backend: BlobBackend, service: Scripted) -> None:
+    """A lost reply is a finding, not the end of the report."""
+    if step == "head":
+        service.create("azlatch-doctor~probe", {}, soon())
+    service.after[step] = [lost() if step != "head" else BackendUnavailable("later")]
+    checks = {check.what: check.status for check in backend.doctor(apply=False)}
+    assert (checks["rights"], checks["clock"]) == ("wrong", "warn")
+
+
 def test_a_given_client_is_the_parents() -> None:
     """A forked child does not use connections that it shares with its parent."""
     from azure.storage.blob import ContainerClient
