@@ -63,7 +63,7 @@ _BREAKER = {"AZURE_COSMOS_ENABLE_CIRCUIT_BREAKER": "True"}
 _SLOW = 2400.0
 _PLAIN = Account()
 _LONG = Account(bound=1200.0)
-_FAR = Account(bound=1200.0, latency=0.003)
+_FAR = Account(bound=1200.0, latency=0.02)
 _FIXED = Account(fixed=True)
 
 #: By the name without `test_` and `.py`; the asyncio twin of a file has the same, unless it is named itself.
