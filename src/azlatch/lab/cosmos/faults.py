@@ -19,6 +19,7 @@ import re
 import shlex
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
 from azlatch.errors import UsageError
 from azlatch.lab.cosmos.wire import decode, encode
@@ -58,8 +59,7 @@ _LONGEST = 3_600.0
 _KEY = re.compile(r"(?<!\S)key=(?=\[)")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What a rule looks at of a request; `container` is "database/container"."""
 
     op: str

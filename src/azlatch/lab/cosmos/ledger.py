@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Requests that are remembered, and how many characters of what their clients sent.
 MOST = 50_000
 MOST_CHARACTERS = 32 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One request."""
 
     number: int
@@ -61,7 +59,7 @@ class Ledger:
 
     def table(self, since: int, most: int) -> list[dict[str, Any]]:
         """The same as plain objects."""
-        return [asdict(each) for each in self.rows(since, most)]
+        return [each._asdict() for each in self.rows(since, most)]
 
 
 def _length(row: Row) -> int:
