@@ -30,6 +30,7 @@ wide = settings(
     stateful_step_count=50,
     deadline=None,
     derandomize=True,
+    report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
 

@@ -273,6 +273,17 @@ def test_changes_go_through_merges_and_outages() -> None:
     assert ("new", None) in _changes(engine, mark, merged, "B")[0]
 
 
+def test_a_reader_of_what_was_lost_is_told_what_stands_again() -> None:
+    engine = Engine(regions=("A", "B"))
+    engine.create(_doc(n=1))
+    engine.admin.pause("A", "B")
+    engine.replace(_doc(n=2))
+    seen, mark = _changes(engine)
+    engine.admin.offline("A")
+    engine.admin.failover("B")
+    assert (seen, _changes(engine, mark, region="B")[0]) == ([("a", 2)], [("a", 1)])
+
+
 def _epk(engine: Engine, key: str) -> str:
     return str(engine.store.resource.definition.epk((key,)))
 
