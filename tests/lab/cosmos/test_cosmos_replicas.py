@@ -88,6 +88,16 @@ def test_rewriting_an_item_that_would_expire_takes_no_memory_for_it() -> None:
     assert len(engine.store.parts[0]._expiring) < 100
 
 
+def test_what_is_rewritten_often_does_not_keep_others_from_expiring() -> None:
+    engine = Engine(container={"defaultTtl": 1_000_000})
+    engine.create(_doc("b", ttl=10))
+    for number in range(500):
+        engine.upsert(_doc(n=number))
+    engine.tick(11)
+    engine.read("a", "p")
+    assert engine.store.parts[0].count == 1
+
+
 # -- failover ------------------------------------------------------------------------------------------------
 
 
@@ -286,6 +296,41 @@ def test_a_reader_of_what_was_lost_is_told_what_stands_again() -> None:
 
 def _epk(engine: Engine, key: str) -> str:
     return str(engine.store.resource.definition.epk((key,)))
+
+
+def test_a_reader_of_changes_goes_on_after_a_merge_and_a_restart() -> None:
+    engine = Engine(throughput=12_000)
+    part = engine.store.part_of(_epk(engine, "p")).id
+    for number in range(9):
+        engine.upsert(_doc(n=number))
+    _, mark = _changes(engine, part=part)
+    merged = engine.admin.merge("d/c", ["0", "1"])
+    engine.upsert(_doc("b"))
+    kept = engine.account.dump()
+    engine.account = Account(throttling=False)
+    engine.account.load(kept)
+    assert ("b", None) in _changes(engine, mark, merged)[0]
+
+
+def test_pages_go_through_a_merge() -> None:
+    """Of one range some was told, of the other nothing; each item is told once."""
+    engine = Engine(throughput=12_000)
+    for number in range(40):
+        engine.create(_doc(str(number), f"k{number % 8}"))
+    for merge_after in range(8):
+        names, seen, continuation = [each.id for each in engine.store.parts], [], ""
+        headers = {"x_ms_documentdb_query_enablecrosspartition": "True", "x_ms_max_item_count": "7"}
+        for page in range(100):
+            reply = engine.query("SELECT * FROM c", **headers, x_ms_continuation=continuation)
+            seen += [each["id"] for each in document(reply)["Documents"]]
+            continuation = reply.headers.get("x-ms-continuation", "")
+            if page == merge_after:
+                merged = engine.admin.merge("d/c", names)
+            if not continuation:
+                break
+        assert sorted(seen, key=int) == [str(each) for each in range(40)]
+        if page >= merge_after:
+            engine.admin.split("d/c", merged)
 
 
 def test_a_merge_tells_changes_in_the_order_in_which_they_were_made() -> None:
