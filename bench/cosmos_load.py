@@ -12,6 +12,7 @@ import email.utils
 import hashlib
 import hmac
 import json
+import logging
 import threading
 import time
 import urllib.parse
@@ -20,6 +21,10 @@ from typing import Any, NamedTuple
 
 from azure.cosmos import ContainerProxy, CosmosClient, PartitionKey
 from azure.cosmos.aio import CosmosClient as AsyncCosmosClient
+
+# A client that is closed while it looks after its endpoints says so at length.
+logging.getLogger("azure.cosmos").setLevel(logging.CRITICAL)
+logging.getLogger("azure_cosmos").setLevel(logging.CRITICAL)
 
 DATABASE, CONTAINER = "bench", "items"
 #: An item that was written before, for reads.

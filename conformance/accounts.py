@@ -24,6 +24,8 @@ class Account:
         fixed: whether it is served at EMULATOR, with TLS, which the file names itself.
         latency: how long every answer about items takes at least, seconds: some files wait for less than what
             even the nearest network takes, and expect that to be too little.
+        host: the account's name, where its regions are told apart by theirs.
+        aad: whether it takes Entra ID tokens.
         environment: further variables for the process that runs the file.
         bound: how long the file may take, seconds.
     """
@@ -34,6 +36,8 @@ class Account:
     consistency: str = "Session"
     fixed: bool = False
     latency: float = 0.0
+    host: str = ""
+    aad: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     bound: float = 600.0
 
@@ -51,12 +55,15 @@ class Account:
         return ", ".join(parts)
 
 
+_LOCAL = "localhost"
 _TWO = ("West US", "East US")
 _THREE = (*_TWO, "Central US")
 _BREAKER = {"AZURE_COSMOS_ENABLE_CIRCUIT_BREAKER": "True"}
+#: Hundreds of tests that wait for seconds each, seconds.
+_SLOW = 2400.0
 _PLAIN = Account()
 _LONG = Account(bound=1200.0)
-_FAR = Account(bound=1200.0, latency=0.003)
+_FAR = Account(bound=1200.0, latency=0.02)
 _FIXED = Account(fixed=True)
 
 #: By the name without `test_` and `.py`; the asyncio twin of a file has the same, unless it is named itself.
@@ -69,18 +76,21 @@ _ACCOUNTS: dict[str, Account] = {
     "retryable_writes": _FIXED,
     "session": _FIXED,
     # What they ask of an emulator, they ask only of that endpoint.
-    "aad": _FIXED,
-    "aad_inference_service_lazy_init": _FIXED,
+    "aad": Account(fixed=True, aad=True),
+    "aad_inference_service_lazy_init": Account(fixed=True, aad=True),
     "change_feed_all_versions": _FIXED,
-    "user_agent_overwrite_regression": _FIXED,
+    "user_agent_overwrite_regression": Account(fixed=True, aad=True),
     # They compare the requested URLs with those of two regions of one account.
-    "availability_strategy": Account(_TWO, multi_write=True, bound=1500.0),
-    "effective_preferred_locations": Account(_TWO, multi_write=True),
-    "excluded_locations": Account(_TWO, multi_write=True),
-    "per_partition_circuit_breaker_mm": Account(_TWO, multi_write=True, environment=_BREAKER, bound=1200.0),
-    "per_partition_circuit_breaker_sm_mrr": Account(_TWO, environment=_BREAKER, bound=1200.0),
-    "per_partition_automatic_failover": Account(_THREE, bound=1200.0),
-    "service_request_retry_policy": Account(_TWO, multi_write=True),
+    "availability_strategy": Account(_TWO, host=_LOCAL, multi_write=True, bound=_SLOW),
+    "effective_preferred_locations": Account(_TWO, host=_LOCAL, multi_write=True),
+    "excluded_locations": Account(_TWO, host=_LOCAL, multi_write=True),
+    "per_partition_circuit_breaker_mm": Account(
+        _TWO, host=_LOCAL, multi_write=True, environment=_BREAKER, bound=_SLOW
+    ),
+    "per_partition_circuit_breaker_sm_mrr": Account(_TWO, host=_LOCAL, environment=_BREAKER, bound=_SLOW),
+    # Its faults are for URLs with "documents" in them.
+    "per_partition_automatic_failover": Account(_THREE, host="localhost.documents.test", bound=_SLOW),
+    "service_request_retry_policy": Account(_TWO, host=_LOCAL, multi_write=True),
     # Thousands of requests, or waits of the tests themselves.
     "crud": _FAR,
     "crud_response_payload_on_write_disabled": _FAR,
@@ -94,10 +104,8 @@ _ACCOUNTS: dict[str, Account] = {
 _SEARCH = "needs vector or full-text search"
 #: Files that nothing here can serve, each with what is missing.
 NOT_SERVED: dict[str, str] = {
-    "full_text_policy": _SEARCH,
     "query_hybrid_search": _SEARCH,
     "query_vector_similarity": _SEARCH,
-    "vector_policy": _SEARCH,
     "global_secondary_index_live": "needs global secondary indexes",
     "semantic_reranker": "needs the inference service",
     "analytical_ttl": "every test in it is commented out",

@@ -10,6 +10,9 @@ from accounts import CLIENT_ONLY, NOT_SERVED, subject
 from expectations import Verdict
 from trial import Trial
 
+#: Tests of one file that are told singly.
+_MOST_TOLD = 20
+
 
 def line(trial: Trial, verdict: Verdict | None) -> str:
     """`test_file passed/total`, beside the peer's figures, and what is not as listed."""
@@ -36,15 +39,22 @@ def failures(trial: Trial, verdict: Verdict | None) -> Iterable[str]:
             if each.result in ("failed", "error"):
                 yield f"    {each.result} {each.test}: {_first(each.message)}"
         return
-    yield from (f"    not expected: {each[:300]}" for each in verdict.unexpected)
-    yield from (f"    passes, though listed: {each[:300]}" for each in verdict.repaired)
+    lines = [f"    not expected: {each[:300]}" for each in verdict.unexpected]
+    lines += [f"    passes, though listed: {each[:300]}" for each in verdict.repaired]
+    yield from lines[:_MOST_TOLD]
+    if len(lines) > _MOST_TOLD:
+        yield f"    ... and {len(lines) - _MOST_TOLD} more; --json has all of them"
 
 
 def summary(trials: list[Trial], verdicts: list[Verdict], not_run: list[str]) -> Iterable[str]:
     """The totals, the reasons, what did not run, and the verdict, which comes last."""
     passed, total = sum(each.passed for each in trials), sum(each.total for each in trials)
     yield ""
-    yield f"total {passed}/{total} in {len(trials)} files (peer {'/'.join(map(str, peer.TOTAL))} in 34 files)"
+    theirs, first = "/".join(map(str, peer.TOTAL)), "/".join(map(str, peer.FIRST_LOOK))
+    yield (
+        f"total {passed}/{total} in {len(trials)} files "
+        f"(peer {theirs} in {len(peer.FIGURES)} files, {first} in the 34 of a first look)"
+    )
     yield from _side_by_side(trials)
     reasons: collections.Counter[str] = collections.Counter()
     for verdict in verdicts:
@@ -60,7 +70,7 @@ def _side_by_side(trials: list[Trial]) -> Iterable[str]:
         ours = f"{sum(each.passed for each in both)}/{sum(each.total for each in both)}"
         figures = [peer.FIGURES[each.file] for each in both]
         theirs = f"{sum(each[0] for each in figures)}/{sum(each[1] for each in figures)}"
-        yield f"  of the {len(both)} files with figures of {peer.PEER}: {ours} here, {theirs} there"
+        yield f"  in {len(both)} of these files {peer.PEER} was measured, too: {ours} here, {theirs} there"
 
 
 def _not_run(files: list[str]) -> Iterable[str]:

@@ -73,14 +73,15 @@ def lab(account: Account) -> Iterator[Served]:
         command += ["--region", region]
     command += ["--consistency", account.consistency, "--no-throttling"]
     command += ["--multi-write"] if account.multi_write else []
-    command += ["--region-hosts"] if len(account.regions) > 1 else []
+    command += ["--host", account.host] if account.host else []
+    command += ["--aad"] if account.aad else []
     command += ["--tls"] if account.fixed else []
     command += ["--fault", f"delay={account.latency:g}"] if account.latency else []
     with running(command, _first_json) as (pid, line):
         variables = json.loads(line)
         text = next(str(value) for value in variables.values() if str(value).startswith("AccountEndpoint="))
         parts = dict(each.split("=", 1) for each in text.strip(";").split(";"))
-        # The name that the SDK derives the names of regions from.
+        # By this name the suite knows that it is on this machine.
         endpoint = EMULATOR if account.fixed else parts["AccountEndpoint"].replace(_HOST, "localhost")
         yield Served(endpoint, parts["AccountKey"], pid)
 

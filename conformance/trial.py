@@ -75,6 +75,7 @@ def run(suite: Suite, file: str, account: Account, endpoint: str, key: str, only
             "ACCOUNT_HOST": endpoint,
             "ACCOUNT_KEY": key,
             "CONFORMANCE_LOG": str(log),
+            "CONFORMANCE_HOST": account.host,
             "PYTHONPATH": str(_SUPPORT),
             "PYTHONDONTWRITEBYTECODE": "1",
         }

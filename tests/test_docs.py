@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import azlatch
-from azlatch import aio, errors, gates
+from azlatch import aio, contracts, errors, gates
 from azlatch.errors import LatchError
 from azlatch.testing.mutants import MUTANTS
 
@@ -72,7 +72,7 @@ def test_public_names_are_documented() -> None:
              and issubclass(getattr(azlatch, name), LatchError)]  # fmt: skip
     targets = re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     reasons = errors.LossReason.__args__  # type: ignore[attr-defined]
-    names = [*azlatch.__all__, *aio.__all__, *gates.__all__]
+    names = [*azlatch.__all__, *aio.__all__, *gates.__all__, *contracts.__all__]
     wanted = [*names, *codes, *reasons, *(f"make {target}" for target in targets)]
     assert [each for each in wanted if each not in text] == []
 

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest  # noqa: TC002
 
-#: `<account>-<region>`, as the SDK derives the endpoint of a region from that of the account.
-_REGIONAL = re.compile(r"localhost-[a-z0-9]+")
+#: The account's name, and those of its regions as the SDK derives them from it: no resolver knows them.
+_ACCOUNT, _DOT, _DOMAIN = os.environ.get("CONFORMANCE_HOST", "").partition(".")
+_OURS = re.compile(rf"{re.escape(_ACCOUNT)}(-[a-z0-9]+)?{re.escape(_DOT + _DOMAIN)}") if _ACCOUNT else None
 _LONGEST = 2000
 _resolve = socket.getaddrinfo
 
 
 def _locally(host: Any, *arguments: Any, **options: Any) -> Any:
-    """As getaddrinfo, with the names of this account's regions, which no resolver knows."""
-    if isinstance(host, str) and _REGIONAL.fullmatch(host):
+    """As getaddrinfo, with those names."""
+    if _OURS is not None and isinstance(host, str) and _OURS.fullmatch(host):
         host = "127.0.0.1"
     return _resolve(host, *arguments, **options)
 

@@ -384,6 +384,10 @@ def test_no_date_no_first_fence(backend: BlobBackend, monkeypatch: Any) -> None:
     monkeypatch.setattr(SimulatedBlobService, "_date", lambda self: None)
     with pytest.raises(BackendMisconfigured, match="Date"):
         backend.acquire(claim(), soon())
+    # And the lease that was taken for it went back: whoever mends the proxy does not meet "held".
+    view = backend.read("a", soon())
+    assert view is not None
+    assert view.state == "free"
 
 
 # -- what lies beside the lease (L2, L3) --------------------------------------------------------------------
@@ -509,6 +513,18 @@ def test_a_lost_reply_to_a_break(backend: BlobBackend, service: Scripted) -> Non
         backend.break_hold("b", other.fence, "ops", "stuck", now=False, until=soon())
 
 
+def test_a_break_whose_reason_cannot_be_kept(backend: BlobBackend, container: SimulatedBlobs) -> None:
+    """Another program's lease of the blob that says why keeps no operator from breaking the hold."""
+    grant = granted(backend)
+    SimulatedBlobService(container).create("a~broken", {}, soon())
+    SimulatedBlobService(container).acquire("a~broken", lease_of("1" * 32), 60, None, soon())
+    broken = backend.break_hold("a", grant.fence, "op", "stuck", now=True, until=soon())
+    assert broken is not None
+    gone = backend.renew(grant, 0.0, soon())
+    assert gone is not None
+    assert gone.reason == "broken"
+
+
 def test_a_holder_that_was_broken_at_once_is_told_so(backend: BlobBackend) -> None:
     """Also where another has the name already and the service only says that the lease is another's."""
     grant = granted(backend)
@@ -544,6 +560,16 @@ def test_without_a_fence(backend: BlobBackend) -> None:
     view = backend.read("a", soon())
     assert view is not None
     assert (view.state, view.holder, view.certain) == ("held", None, False)
+
+
+@pytest.mark.parametrize("step", ["create", "head", "acquire"])
+def test_a_doctor_that_gets_no_answer_says_so(step: str, backend: BlobBackend, service: Scripted) -> None:
+    """A lost reply is a finding, not the end of the report."""
+    if step == "head":
+        service.create("azlatch-doctor~probe", {}, soon())
+    service.after[step] = [lost() if step != "head" else BackendUnavailable("later")]
+    checks = {check.what: check.status for check in backend.doctor(apply=False)}
+    assert (checks["rights"], checks["clock"]) == ("wrong", "warn")
 
 
 def test_a_given_client_is_the_parents() -> None:

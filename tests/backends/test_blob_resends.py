@@ -193,3 +193,27 @@ def test_a_lease_whose_release_may_be_late_is_not_taken_again(lab: Lab) -> None:
     assert isinstance(one.acquire(claim, SOON), Held)
     late.land()
     assert isinstance(one.acquire(lab.claim(), SOON), Granted)
+
+
+def test_what_lands_between_two_looks_of_the_janitor_is_freed(lab: Lab) -> None:
+    """A late lease and its late metadata land while an orphan is settled: no lease is left."""
+    one, requests = lab.backend()
+    once(one, lab)
+    claim, lease, metadata = lab.claim(), Later(), Later()
+
+    def on_time(request: Callable[[], Any]) -> Any:
+        return request()
+
+    def after_both(request: Callable[[], Any]) -> Any:
+        lease.land()
+        metadata.land()
+        return request()
+
+    requests.plan("acquire", lease, on_time)
+    requests.plan("describe", metadata)
+    with pytest.raises(OutcomeUnknown):
+        one.acquire(claim, SOON)
+    requests.plan("head", after_both)
+    assert not one.settle("a", Orphan(claim.nonce, None, 0.0), SOON)
+    assert one.settle("a", Orphan(claim.nonce, None, 0.0), SOON)
+    assert lab.lease_of_a() == ""

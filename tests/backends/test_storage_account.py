@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
+import threading
 import traceback
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trustme
 
 from azlatch.backends.blob import BlobBackend
-from azlatch.backends.blob_service import Refused, in_words
-from azlatch.backends.storage_account import EMULATOR_KEY, account_of, check_container, container_of
+from azlatch.backends.blob_service import AzureBlobService, Refused, in_words
+from azlatch.backends.storage_account import (
+    EMULATOR_KEY,
+    StorageAccount,
+    account_of,
+    check_container,
+    container_of,
+)
 from azlatch.errors import (
     BackendDenied,
     BackendMisconfigured,
@@ -194,6 +204,52 @@ def test_retry_after(header: str, seconds: float | None) -> None:
     said = in_words(answer(503, "ServerBusy", **{"Retry-After": header}), writes=True)
     assert isinstance(said, BackendThrottled)
     assert said.retry_after == seconds
+
+
+@contextlib.contextmanager
+def _tls(answer: Callable[[socket.socket], object]) -> Iterator[str]:
+    """A server that reads one request and does that then, with what lies under its TLS. Its URL."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+
+    def serve() -> None:
+        plain, _ = listener.accept()
+        with contextlib.suppress(OSError), plain.dup() as under:
+            with context.wrap_socket(plain, server_side=True) as connection:
+                connection.recv(65_536)
+                answer(under)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, authority.cert_pem.tempfile() as bundle:
+        server = threading.Thread(target=serve, daemon=True)
+        server.start()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("REQUESTS_CA_BUNDLE", bundle)
+            yield f"https://127.0.0.1:{listener.getsockname()[1]}/shop"
+        server.join(10)
+
+
+def test_a_connection_that_breaks_in_the_middle_of_an_answer() -> None:
+    """What comes after the request and is no TLS: the request may have been carried out (M5)."""
+    with _tls(lambda under: under.sendall(b"not a record of TLS")) as url:
+        account = StorageAccount("shop", url, EMULATOR_KEY)
+        with account.container("latches") as client:
+            service = AzureBlobService(client, REAL, owned=False)
+            with pytest.raises(OutcomeUnknown):
+                service.acquire("a", str(uuid.uuid4()), 15, None, REAL.now() + 10)
+            service.close()
+
+
+def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent to a server that is not trusted, and that is said."""
+    with _tls(lambda under: None) as url:
+        monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+        account = StorageAccount("shop", url, EMULATOR_KEY)
+        with account.container("latches") as client:
+            service = AzureBlobService(client, REAL, owned=False)
+            with pytest.raises(BackendUnavailable, match="nothing was sent"):
+                service.acquire("a", str(uuid.uuid4()), 15, None, REAL.now() + 10)
+            service.close()
 
 
 def test_failures_on_the_way() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -75,4 +76,75 @@ def test_a_stuck_thread_is_replaced_beyond_the_quota() -> None:
     workers.replace_stuck()
     assert done.acquire(timeout=10)
     stuck.set()
+    workers.stop()
+
+
+class _LastThread(RealEnv):
+    """Starts one thread; instead of another one, `meanwhile` happens and the system has none left."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], None] | None = None
+
+    def spawn(self, run: Callable[[], None], name: str) -> ThreadLike:
+        if self.meanwhile is None:
+            return super().spawn(run, name)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        meanwhile()
+        raise RuntimeError("can't start new thread")
+
+
+def test_a_job_that_counted_on_a_thread_that_did_not_start_is_done_by_an_idle_one() -> None:
+    env = _LastThread()
+    workers = Workers(env, "test-last", quota=4, cap=4)
+    go, first, second, third = (threading.Event() for _ in range(4))
+
+    def long() -> None:
+        go.wait(10)
+        first.set()
+
+    def meanwhile() -> None:
+        go.set()
+        assert first.wait(10)
+        assert second.wait(10)
+        while not workers._idle:
+            time.sleep(0.001)
+        workers.submit(REAL.now() + 10, third.set)
+
+    workers.submit(REAL.now() + 10, long)
+    while not workers._busy:
+        time.sleep(0.001)
+    env.meanwhile = meanwhile
+    workers.submit(REAL.now() + 10, second.set)
+    assert third.wait(2)
+    workers.stop()
+
+
+class _Quiet(RealEnv):
+    """What ends a thread is not shown."""
+
+    def spawn(self, run: Callable[[], None], name: str) -> ThreadLike:
+        def quiet() -> None:
+            with contextlib.suppress(SystemExit):
+                run()
+
+        return super().spawn(quiet, name)
+
+
+def test_a_thread_that_a_job_ends_is_no_thread_any_more() -> None:
+    """What is no Exception ends the thread; it does not use up the quota."""
+    workers = Workers(_Quiet(), "test-exit", quota=2, cap=2)
+
+    def leave() -> None:
+        raise SystemExit
+
+    for _ in range(4):
+        workers.submit(REAL.now() + 10, leave)
+    done = threading.Event()
+    give_up = time.monotonic() + 5
+    while workers.threads and time.monotonic() < give_up:
+        workers.replace_stuck()
+        time.sleep(0.01)
+    workers.submit(REAL.now() + 10, done.set)
+    workers.replace_stuck()
+    assert done.wait(2)
     workers.stop()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
 
-from azlatch.errors import BackendUnavailable, FenceRejected, UsageError
+from azlatch.errors import BackendUnavailable, FenceRejected, OutcomeUnknown, UsageError
 from azlatch.gates import BlobGate
+from azlatch.gates.blob import _Seen
 from azlatch.lab.azurite import Azurite
 from azlatch.lab.faults import Fault
 from azlatch.lab.proxy import FaultProxy
@@ -108,6 +109,45 @@ def test_a_write_whose_reply_is_lost(fault: Fault, blob: BlobClient, faults: Fau
     faults.add(fault, method="PUT", times=1)
     assert gate.write(1, lambda before: (before or b"") + b"1") == (2, 1)
     assert gate.read(1) == b"01"
+
+
+class _Between(BlobGate):
+    """Something happens before its second look."""
+
+    def __init__(self, blob: BlobClient, between: Callable[[], object]) -> None:
+        super().__init__(blob)
+        self._between = between
+        self._looks = 0
+
+    def _look(self) -> _Seen:
+        self._looks += 1
+        if self._looks == 2:
+            self._between()
+        return super()._look()
+
+
+@pytest.mark.parametrize("newer", [1, 2])
+def test_a_lost_reply_and_another_write(newer: int, blob: BlobClient, faults: FaultProxy) -> None:
+    """What was written over before it could be read back is unknown: not refused, and not done again (M5)."""
+    BlobGate(blob).write(1, b"0")
+    faults.add(Fault.drop_reply(), method="PUT", times=1)
+
+    def append(before: bytes | None) -> bytes:
+        return (before or b"") + b"1"
+
+    gate = _Between(blob, lambda: BlobGate(blob).write(newer, lambda before: (before or b"") + b"2"))
+    with pytest.raises(OutcomeUnknown):
+        gate.write(1, append)
+    assert BlobGate(blob).read(2) == b"012"
+
+
+def test_a_lost_request_and_a_newer_reader(blob: BlobClient, faults: FaultProxy) -> None:
+    """A look of a newer holder is no write: then it is certain that nothing was written."""
+    BlobGate(blob).write(1, b"0")
+    faults.add(Fault.drop_request(), method="PUT", times=1)
+    with pytest.raises(FenceRejected):
+        _Between(blob, lambda: BlobGate(blob).read(2)).write(1, b"1")
+    assert BlobGate(blob).read(2) == b"0"
 
 
 def test_a_service_that_is_not_there(azurite: Azurite) -> None:

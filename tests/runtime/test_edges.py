@@ -35,8 +35,12 @@ def until(condition: Any) -> None:
         time.sleep(0.005)
 
 
-def test_a_late_thread_does_not_free_what_a_resend_has_won() -> None:
-    """M1: an async call that outlives its bound gives back its own grant, and nobody else has that nonce."""
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_late_thread_does_not_free_what_a_resend_has_won(lost: int) -> None:
+    """M1: an async call that outlives its bound gives back its own grant, and nobody else has that nonce.
+
+    That holds for a nonce, too, that was `lost` with an earlier call.
+    """
     store = MemoryStore()
     held_up = threading.Event()
 
@@ -44,9 +48,12 @@ def test_a_late_thread_does_not_free_what_a_resend_has_won() -> None:
         calls = 0
 
         def acquire(self, claim: Claim, until: float) -> Any:
-            reply = super().acquire(claim, until)
             self.calls += 1
-            if self.calls == 1:
+            call = self.calls
+            if call <= lost:
+                raise azlatch.OutcomeUnknown("lost")
+            reply = super().acquire(claim, until)
+            if call == 1 + lost:
                 # Applied; its thread is not scheduled until long after its bound.
                 held_up.wait(PATIENCE)
             return reply
@@ -54,8 +61,8 @@ def test_a_late_thread_does_not_free_what_a_resend_has_won() -> None:
     async def main() -> None:
         backend = Late(store)
         latches = azlatch.aio.connect(backend=backend)
-        task = asyncio.ensure_future(latches.acquire("a", ttl=1.5, timeout=PATIENCE))
-        while backend.calls < 2 and not task.done():
+        task = asyncio.ensure_future(latches.acquire("a", ttl=6 if lost else 1.5, timeout=PATIENCE))
+        while backend.calls < 2 + lost and not task.done():
             await asyncio.sleep(0.01)
         held_up.set()
         hold = await task
@@ -68,6 +75,30 @@ def test_a_late_thread_does_not_free_what_a_resend_has_won() -> None:
         await latches.close()
 
     asyncio.run(main())
+
+
+def test_an_async_list_bounds_each_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M7: the bound is for what the store does, not for what the caller does between two names."""
+    monkeypatch.setattr("azlatch.runtime.async_latches.CALL_LIMIT", 2.0)
+
+    class Paged(MemoryBackend):
+        def list(self, until: float) -> Any:
+            for view in super().list(until):
+                time.sleep(1.0)
+                yield view
+
+    async def main() -> list[str]:
+        latches = azlatch.aio.connect(backend=Paged(MemoryStore()))
+        for name in "ab":
+            await latches.acquire(name)
+        names = []
+        async for view in latches.list():
+            names.append(view.name)
+            await asyncio.sleep(2.1)
+        await latches.close()
+        return names
+
+    assert asyncio.run(main()) == ["a", "b"]
 
 
 @pytest.mark.parametrize("driver", ["sync", "async"])

@@ -13,9 +13,12 @@ from azlatch.lab.azurite import Azurite
 from .conftest import Connect, until
 
 
-def test_a_blob_with_content_is_no_latch(connect: Connect, azurite: Azurite, container: str) -> None:
+@pytest.mark.parametrize("fence", [True, False])
+def test_a_blob_with_content_is_no_latch(
+    fence: bool, connect: Connect, azurite: Azurite, container: str
+) -> None:
     """A name whose blob has content is refused, and the blob keeps its metadata and can be written."""
-    latches = connect()
+    latches = connect(fence=fence)
     latches.acquire("other").release()
     with BlobServiceClient.from_connection_string(azurite.connection_string) as service:
         blob = service.get_blob_client(container, "item-7")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import assert_type
 
 import azlatch
-from azlatch import Hold, Latches, aio
+from azlatch import Hold, Latches, aio, contracts
 from azlatch.backends.protocol import Broken, View
 from azlatch.backends.sqlite import SqliteBackend
 from azlatch.errors import LossReason
@@ -50,3 +50,10 @@ async def awaited(latches: aio.AsyncLatches) -> None:
     views: AsyncIterator[View] = latches.list()
     async for view in views:
         assert_type(view, View)
+
+
+def diagnoses(error: Exception) -> None:
+    assert_type(contracts.classify(error, operation="replace"), contracts.Diagnosis)
+    found = contracts.classify("404/1002", language="pt")
+    assert_type(found.safe_to_retry, bool | None)
+    assert_type(found.wait_s, float | None)

@@ -10,6 +10,7 @@ comes first too: a waiter that only looks makes no failed request.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import threading
@@ -197,8 +198,6 @@ class BlobBackend:
             until, _ = self._contended.get(claim.name, (0.0, 0))
         if self._env.now() < until:
             return None
-        if known is None and not claim.fenced:
-            return _NOTHING
         return known
 
     def _look(self, claim: Claim, until: float) -> Granted | Held | _Known:
@@ -290,9 +289,9 @@ class BlobBackend:
         self, claim: Claim, blob: str, lease_id: str, known: _Known, now: float | None, until: float
     ) -> Granted | Held:
         """Fence and holder in one write under the lease; without it nothing was granted (L2)."""
-        fence = self._fence(claim, known, now)
-        record = rules.Record(claim.name, fence, digest_of(lease_id), claim.ttl, claim.wall, claim.holder)
         try:
+            fence = self._fence(claim, known, now)
+            record = rules.Record(claim.name, fence, digest_of(lease_id), claim.ttl, claim.wall, claim.holder)
             etag = self.service.describe(
                 blob, record.to_table(), lease_id, known.etag, self._by(claim, until)
             ).etag
@@ -428,6 +427,10 @@ class BlobBackend:
         if found is not None and any(known.etag == found.etag for known in made_for):
             # The request that is still out may yet find the version that it was made for.
             return False
+        record = rules.record_of(found.table) if found is not None and found.leased else None
+        if record is not None and record.grant == digest_of(lease_of(orphan.nonce)):
+            # It landed, and its metadata too, since the lease went back.
+            return False
         with self._lock:
             self._unanswered.pop(orphan.nonce, None)
         return True
@@ -499,8 +502,10 @@ class BlobBackend:
                 f"{name!r} has fence {present} by now, not {fence}: look again before you break it"
             )
         table = rules.Break(present, by, reason).to_table()
-        # First, so that a holder that is told no can read why.
-        self.service.create(found.name + _BREAKS, table, until, replace=True)
+        # First, so that a holder that is told no can read why; it is broken as well where another program
+        # keeps that from being written.
+        with contextlib.suppress(Refused):
+            self.service.create(found.name + _BREAKS, table, until, replace=True)
         try:
             answer = self.service.break_lease(found.name, 0 if now else None, found.etag, until)
         except Refused as refused:

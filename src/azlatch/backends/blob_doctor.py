@@ -51,13 +51,11 @@ def _rights(service: BlobService, env: Env) -> Check:
     lease = str(uuid.uuid4())
     step = "create a blob"
     try:
-        etag = service.create(_PROBE, {KEY: "probe"}, until, replace=False).etag
-    except Refused:
-        found = service.head(_PROBE, until)
-        etag = found.etag if found is not None else ""
-    except BackendError as error:
-        return _missing(step, error)
-    try:
+        try:
+            etag = service.create(_PROBE, {KEY: "probe"}, until, replace=False).etag
+        except Refused:
+            found = service.head(_PROBE, until)
+            etag = found.etag if found is not None else ""
         step = "lease it"
         service.acquire(_PROBE, lease, 15, etag, until)
         step = "write its metadata"

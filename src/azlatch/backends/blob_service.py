@@ -414,10 +414,18 @@ def in_words(error: Exception, *, writes: bool) -> Exception:
             f"no credential was accepted ({kind}): sign in, or give the process an identity or a "
             "connection string"
         )
-    if isinstance(error, ServiceRequestError):
+    if isinstance(error, ServiceRequestError) and not _broke_in_tls(error):
         return BackendUnavailable(f"the Blob service cannot be reached ({kind}): nothing was sent")
     message = f"the connection to the Blob service failed while it was to answer ({kind})"
     return OutcomeUnknown(message) if writes else BackendUnavailable(message)
+
+
+def _broke_in_tls(error: Any) -> bool:
+    """Whether TLS ended the connection, perhaps in the middle of an answer: to the SDK it was never made."""
+    from requests.exceptions import SSLError
+
+    inner = error.inner_exception
+    return isinstance(inner, SSLError) and "CERTIFICATE_VERIFY_FAILED" not in str(inner)
 
 
 def _status(error: Any, *, writes: bool) -> Exception:

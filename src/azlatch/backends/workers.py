@@ -140,6 +140,9 @@ class Workers:
             with self._lock:
                 self._threads -= 1
                 self._coming -= 1
+                if self._idle:
+                    # A job may have counted on this thread.
+                    self._wake_one()
             raise
 
     def _work(self) -> None:
@@ -168,6 +171,10 @@ class Workers:
                 job.run()
             except Exception:
                 logger.exception("azlatch: a background call failed in a way that nobody foresaw")
+            except BaseException:
+                with self._lock:
+                    self._threads -= 1
+                raise
             finally:
                 with self._lock:
                     del self._busy[me]

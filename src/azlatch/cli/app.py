@@ -37,6 +37,7 @@ COMMANDS = {
     "stats": "What the audit log adds up to.",
     "audit": "Check a history, or explain a moment of it.",
     "prove": "Prove mutual exclusion with real processes and real faults.",
+    "explain": "What an answer of Cosmos DB means, and whether a retry is safe.",
     "lab": "Run local Azure services, and a proxy with faults.",
 }
 

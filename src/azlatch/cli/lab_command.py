@@ -81,7 +81,8 @@ def azurite(port: int | None, faults: tuple[str, ...], as_json: bool) -> int:
 @click.option("--region", "regions", multiple=True, metavar="NAME", help="A region; may be repeated.")
 @click.option("--consistency", default="Session", show_default=True, metavar="LEVEL", help="Of the account.")
 @click.option("--multi-write", is_flag=True, help="Every region takes writes.")
-@click.option("--region-hosts", is_flag=True, help="Regions are at names such as localhost-westus.")
+@click.option("--host", default="", metavar="NAME", help="Regions are at one port, by names: NAME-westus.")
+@click.option("--aad", is_flag=True, help="Take Entra ID tokens, and do not check their signatures.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--no-throttling", is_flag=True, help="Request units never run out.")
 @click.option("--file", "path", metavar="PATH", help="Load the state at the start, save it at the end.")
@@ -93,7 +94,8 @@ def cosmos(
     regions: tuple[str, ...],
     consistency: str,
     multi_write: bool,
-    region_hosts: bool,
+    host: str,
+    aad: bool,
     seed: int,
     no_throttling: bool,
     path: str | None,
@@ -109,7 +111,8 @@ def cosmos(
         "tls": tls,
         "consistency": consistency,
         "multiple_write_regions": multi_write,
-        "region_hosts": region_hosts,
+        "host": host,
+        "aad": aad,
         "seed": seed,
         "throttling": not no_throttling,
         "path": path,

@@ -188,6 +188,12 @@ class Acquisition:
         orphans, self.orphans = self.orphans, []
         return orphans
 
+    def disown(self) -> None:
+        """Somebody else gives back what the present nonce still brings: it is not sent again."""
+        if self._unsettled is not None:
+            self.orphans.append(self._unsettled)
+            self._unsettled = None
+
     def abandon(self) -> list[Orphan]:
         """The caller goes, cancelled or not: what is not settled becomes an orphan. Returns those left."""
         if self._in_flight:

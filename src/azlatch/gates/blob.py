@@ -66,6 +66,7 @@ class BlobGate:
         offered = fence_of(fence)
         mine = uuid.uuid4().hex
         unknown: OutcomeUnknown | None = None
+        before = ""
         give_up = time.monotonic() + self._timeout
         while True:
             try:
@@ -74,6 +75,9 @@ class BlobGate:
                 raise unknown or error from None
             if seen.write == mine:
                 return Acceptance(seen.order, offered)
+            if unknown is not None and seen.write != before:
+                # Another write came since: after this one, or in place of it.
+                raise unknown
             with reporting(fence, self._name):
                 check_fence(offered, seen.fence, self._name)
             try:
@@ -81,7 +85,7 @@ class BlobGate:
             except Refused:
                 pass  # another write came between, or an earlier send of this one
             except OutcomeUnknown as error:
-                unknown = error
+                unknown, before = error, seen.write
             if time.monotonic() >= give_up:
                 raise unknown or BackendUnavailable(
                     f"others wrote to {self._name} for {self._timeout:g} s, each time before this one"

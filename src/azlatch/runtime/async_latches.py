@@ -332,9 +332,8 @@ class AsyncLatches:
             step = acquisition.attempt(env.now(), env.wall())
             while True:
                 if isinstance(step, Try):
-                    reply = await self._ask(
-                        connection.claim(name, terms, step, queue=not one_shot), terms, step.until
-                    )
+                    claim = connection.claim(name, terms, step, queue=not one_shot)
+                    reply = await self._ask(claim, acquisition, step.until)
                     step = connection.report(acquisition, name, reply)
                     if acquisition.orphans:
                         connection.settle_later(name, terms, acquisition.take_orphans())
@@ -380,7 +379,7 @@ class AsyncLatches:
                 if alone and not won:
                     connection.leave_later(name)
 
-    async def _ask(self, claim: Claim, terms: Terms, until: float) -> Reply:
+    async def _ask(self, claim: Claim, acquisition: Acquisition, until: float) -> Reply:
         """One try on a thread. If the caller is cancelled, the thread itself gives a grant back."""
         connection = self._connection
 
@@ -391,12 +390,14 @@ class AsyncLatches:
                 connection.leave_later(claim.name)
             elif isinstance(reply, OutcomeUnknown):
                 orphan = Orphan(claim.nonce, reply.basis, claim.sent)
-                connection.settle_later(claim.name, terms, [orphan])
+                connection.settle_later(claim.name, acquisition.terms, [orphan])
 
         try:
             return await self._calls.make(lambda: connection.ask(claim, until), until, give_back)
         except OutcomeUnknown:
-            # The thread gives back what it still brings: nobody may send this nonce again.
+            # The thread gives back what it still brings: nobody may send this nonce again, not even where an
+            # earlier call of it is open.
+            acquisition.disown()
             return BackendUnavailable("the store did not answer in time")
         except BackendError as error:
             return error
@@ -415,6 +416,8 @@ class AsyncLatches:
         views = await self._calls.make(lambda: self._connection.backend.list(until), until)
         end = object()
         while True:
+            # From here on, and not from the start: the caller may take its time between two names.
+            until = self._env.now() + CALL_LIMIT
             view = await self._calls.make(lambda: next(views, end), until)
             if not isinstance(view, View):
                 return

@@ -73,6 +73,8 @@ class Plan:
     operators: int = 0
     #: How long an operator waits between two acts at the most, seconds; 0.0 for two ttls.
     operators_pause: float = 0.0
+    #: The share of turns of an asyncio process that are cancelled at some step.
+    cancels: float = 0.4
     #: How long holders work and pause, as a share of what they usually do.
     pace: float = 1.0
     #: How far from the store each process is, as a share of the latency of the world; all the same if empty.
@@ -127,6 +129,7 @@ class Plan:
         elif kind == "cancels":
             self.kinds = ["async"] * self.processes
             self.faults = Faults(latency=self.ttl / 20, only_acquires=True)
+            self.cancels, self.rounds = 1.0, self.rounds * 4
         elif kind == "haste":
             self.names, self.pace, self.rounds, self.look = ["a"], 0.01, 20, 0.1
             self.faults = Faults(slow=0.1, latency=0.02)
@@ -374,7 +377,7 @@ class Scenario:
             await asyncio.sleep(self._work() / 2)
             name, patience, terms = rng.choice(self.plan.names), self._patience(), self._terms()
             task = asyncio.ensure_future(self._async_turn(process, latches, name, patience, terms))
-            if rng.random() < 0.4:
+            if rng.random() < self.plan.cancels:
                 # Cancelled at some step, whichever it is.
                 await asyncio.sleep(rng.random() * rng.choice([self.plan.faults.latency * 3, self.plan.ttl]))
                 task.cancel()

@@ -99,7 +99,7 @@ def test_the_payload_is_told_to_who_signed_another() -> None:
     assert EMULATOR_KEY not in message
 
 
-@pytest.mark.parametrize("offset", [-1_000.0, 1_000.0])
+@pytest.mark.parametrize("offset", [-100_000.0, 100_000.0])
 def test_dates_are_compared_with_the_lab_and_with_real_time(offset: float) -> None:
     """15 minutes either way of one of the clocks; further off is 403, as with the service."""
     late = request("get", "dbs/d", "", "dbs", date=formatdate(NOW + offset, usegmt=True))

@@ -198,7 +198,7 @@ class Account:
         message = f"Message: {error.message}\r\nActivityId: {activity}, Microsoft.Azure.Documents.Common/2.14.0"
         headers = {"x-ms-substatus": str(error.substatus), "x-ms-request-charge": "0", **error.headers}
         if call is not None:
-            headers = {**call.facts(), **error.headers, "x-ms-substatus": str(error.substatus)}
+            headers = {**call.facts(call.seen), **error.headers, "x-ms-substatus": str(error.substatus)}
             if error.status == 404 and error.substatus == behind_session().substatus:
                 headers.pop("x-ms-session-token", None)
         return Reply(error.status, headers, encode({"code": error.code, "message": message}))

@@ -87,16 +87,25 @@ class AdminActs:
         self._account.topology.set_online(region, online=False)
 
     def online(self, region: str) -> None:
-        """A region answers again, and catches up."""
+        """A region answers again, and catches up: with Strong before it does."""
         self._account.topology.set_online(region, online=True)
+        self._catch_up(region)
 
     def remove_region(self, region: str) -> None:
         """The account gives a region up; its endpoint answers 403/1008."""
         self._account.topology.set_member(region, member=False)
 
     def add_region(self, region: str) -> None:
-        """The account has a region again."""
+        """The account has a region again; with Strong it catches up before."""
         self._account.topology.set_member(region, member=True)
+        self._catch_up(region)
+
+    def _catch_up(self, name: str) -> None:
+        topology = self._account.topology
+        if topology.level == "Strong":
+            for store in self._account.service.stores.values():
+                for part in store.parts:
+                    part.catch_up(topology.region(name))
 
     def failover(self, region: str) -> int:
         """Another region takes the writes; returns how many writes are lost.
@@ -117,11 +126,9 @@ class AdminActs:
         lost = 0
         for store in account.service.stores.values():
             for part in store.parts:
-                if topology.write.online:
-                    part.advance(account.now)
-                    part.catch_up(target)
-                else:
+                if not topology.write.online:
                     lost += part.truncate(target, account.now)
+                part.fail_over(target, account.now)
         topology.set_write(target)
         return lost
 

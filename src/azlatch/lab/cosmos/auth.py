@@ -182,9 +182,11 @@ def _payloads(request: Request, date: str) -> list[str]:
         kind, link = (parts[-2] if parts else ""), parts
     dates = f"{date}\n\n" if date else f"\n{request.header('date')}\n"
     verb, kind, dates = request.method.lower(), unquote(kind).lower(), dates.lower()
-    full = unquote("/".join(link))
+    full = "/".join(link)
+    if "%" in full:
+        full = unquote(full)
     links = [full]
-    if link and (kind == "offers" or (link[0] == "dbs" and _is_resource_id(link[1]))):
+    if link and (kind == "offers" or (link[0] == "dbs" and _is_resource_id("".join(link[1:2])))):
         links.append(unquote(link[-1]).lower())
     return [f"{verb}\n{kind}\n{each}\n{dates}" for each in links]
 

@@ -39,6 +39,8 @@ class Call:
     charge: float = 0.0
     part: PhysicalPartition | None = None
     key: Key | None = None
+    #: What was seen of it: what an error tells, too.
+    seen: View = None
 
     @classmethod
     def of(cls, service: Service, request: Request, route: Route, region: Region, now: float) -> Call:
@@ -79,7 +81,7 @@ class Call:
     def aim(self, part: PhysicalPartition, key: Key | None) -> None:
         """It is for a physical partition, and a key in it. Raises 429 where there is no budget for it."""
         self.part, self.key = part, key
-        part.advance(self.now)
+        self.seen = part.view(self.region, late=True, now=self.now)
         if self.service.throttling:
             text = key.text if key is not None else None
             refusal = self.store.budgets[part.id].admit(self.now, text)
@@ -90,7 +92,8 @@ class Call:
         """What the replica shows that answers. Raises 404/1002 where none has what was seen before."""
         part = self._aimed()
         token = token_for(self.tokens, part)
-        return view_for(part, self.region, self.level, token, self.service.random, self.now)
+        self.seen = view_for(part, self.region, self.level, token, self.service.random, self.now)
+        return self.seen
 
     def view_of_writer(self) -> View:
         """What the write region knows, which decides of a write.
@@ -111,9 +114,8 @@ class Call:
                     3074,
                     {"x-ms-retry-after-ms": "100"},
                 )
-        if not topology.multiple:
-            return None
-        return part.view(self.region, late=False, now=self.now)
+        self.seen = part.view(self.region, late=False, now=self.now) if topology.multiple else None
+        return self.seen
 
     def _aimed(self) -> PhysicalPartition:
         if self.part is None:

@@ -288,6 +288,9 @@ class Connection(asyncio.Protocol):
         if reply.fate == "drop":
             self._end(transport)
             return
+        if reply.status < 300:
+            host = request.headers.get("host", "")
+            reply.headers["content-location"] = f"{self._server.scheme}://{host}{request.path}"
         head, body = self._server.heads.render(
             reply, request.method, activity, self._server.clock.now(), keep=keep
         )

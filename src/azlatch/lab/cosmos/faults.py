@@ -13,12 +13,16 @@ after the request was carried out.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import shlex
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
 from azlatch.errors import UsageError
+from azlatch.lab.cosmos.wire import decode, encode
 
 #: The faults, each with the form of its value.
 KINDS = {
@@ -51,10 +55,11 @@ _OPERATIONS = (
 _OTHERS = {"database": "dbs", "container": "colls", "account": "account", "ranges": "pkranges"}
 _WRITES = ("create", "upsert", "replace", "patch", "delete", "batch", "delete-key")
 _LONGEST = 3_600.0
+#: Where a key begins that is not quoted for the rule.
+_KEY = re.compile(r"(?<!\S)key=(?=\[)")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What a rule looks at of a request; `container` is "database/container"."""
 
     op: str
@@ -127,7 +132,17 @@ def _fits(name: str, wanted: str, facts: Facts) -> bool:
         return facts.region.replace(" ", "").lower() == wanted.replace(" ", "").lower()
     if name == "container":
         return wanted in (facts.container, facts.container.partition("/")[2])
+    if name == "key":
+        return _json(wanted) == _json(facts.key)
     return bool(getattr(facts, name) == wanted)
+
+
+def _json(text: str) -> str:
+    """A partition key as JSON in one spelling."""
+    try:
+        return encode(decode(text.encode())).decode()
+    except (ValueError, OverflowError, RecursionError):
+        return text
 
 
 def parse(text: str) -> Rule:
@@ -137,7 +152,7 @@ def parse(text: str) -> Rule:
         UsageError: a word is unknown, or its value is out of range.
     """
     try:
-        words = shlex.split(text.replace('"]', '\\"]').replace('["', '[\\"') if '["' in text else text)
+        words = _words(text)
     except ValueError as error:
         raise UsageError(f"rule {text!r}: {error}") from None
     if not words:
@@ -158,6 +173,16 @@ def parse(text: str) -> Rule:
     for word in words[1:]:
         _option(rule, word)
     return rule
+
+
+def _words(text: str) -> list[str]:
+    """The words of a rule. A key may stand in it as JSON, quotes and all. Raises ValueError."""
+    found = _KEY.search(text)
+    if found is None:
+        return shlex.split(text)
+    begin = found.end()
+    _, end = json.JSONDecoder().raw_decode(text, begin)
+    return [*shlex.split(text[: found.start()] + " " + text[end:]), f"key={text[begin:end]}"]
 
 
 def _option(rule: Rule, word: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -156,7 +156,7 @@ class Rows:
         yield from (each for each in found if each.number > self._after)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (each.document for each in self.versions())
+        return (each.read() for each in self.versions())
 
 
 def page_size(call: Call) -> int:
@@ -225,7 +225,8 @@ def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
     resumed = places.in_part(part, streams=streams)
     call.aim(part, scope.key)
     view = call.view()
-    rows = Rows(call, scope, part, view, resumed.after)
+    within_scope = replace(scope, low=max(scope.low, resumed.low), high=min(scope.high, resumed.high))
+    rows = Rows(call, within_scope, part, view, resumed.after)
     results = sql.execute(asked.query, asked.parameters, rows, now=call.now)
     for _ in itertools.islice(results, resumed.skip):
         pass
@@ -235,10 +236,12 @@ def _page(call: Call, scope: Scope, asked: Asked) -> Reply:
     if after is not None:
         # Not all was told: it goes on in the middle of what the last item led to.
         skip = within if streams else resumed.skip + len(documents)
-        place = Place(part.low, part.high, after - 1 if streams else -1, skip)
-        following = places.from_part(part, place)
+        place = Place(resumed.low, resumed.high, after - 1 if streams else -1, skip)
+        following = places.begin_at(resumed.low, place)
+    elif resumed.high < part.high and scope.key is None:
+        following = places.begin_at(resumed.high)
     elif len(parts) > 1:
-        following = places.from_part(parts[1])
+        following = places.begin_at(parts[1].low)
     reply = _listed(call, documents, [str(part.token(view))], following)
     work = Work(rows.read, rows.bytes, len(documents), sum(map(len, documents)))
     _tell_work(call, scope, asked, work, reply)
@@ -298,23 +301,43 @@ def changes(call: Call) -> Reply:
     call.aim(part, scope.key)
     view = call.view()
     since, moment = _since(call, part)
-    rows = Rows(call, scope, part, view)
-    changed = [each for each in rows.versions() if each.lsn > since and each.ts >= moment]
-    changed.sort(key=lambda each: each.lsn)
+    complete = part.replication.complete(view)
+    until = part.head if complete is None else complete
     most = page_size(call)
-    page = changed[:most]
-    # What was written together is told together.
-    page += [each for each in changed[most:] if page and each.lsn == page[-1].lsn]
-    call.pay(charges.feed(len(page), sum(len(each.body or b"") for each in page), call.level))
-    seen = part.token(view).global_lsn
-    last = page[-1].lsn if len(page) < len(changed) else max(seen, since)
-    headers_etag = f'"{last}"'
+    page: list[Version] = []
+    size, last = 0, max(until, since)
+    for each in _changed(call, scope, part, view, since):
+        if each.lsn > until:
+            # Something before it is on its way here still.
+            break
+        # What was written together is told together.
+        if (len(page) >= most or size > LARGEST_PAGE) and each.lsn != page[-1].lsn:
+            last = page[-1].lsn
+            break
+        if each.ts >= moment:
+            page.append(each)
+            size += len(each.body or b"")
+    call.pay(charges.feed(len(page), size, call.level))
+    headers_etag = f'"{last}"' if part.version == 1 else f'"{part.version}:{last}"'
     if not page:
         return call.reply(304, b"", headers_etag, view)
-    documents = [encode(each.document | {"_lsn": each.lsn}) for each in page]
+    documents = [encode(each.read() | {"_lsn": each.lsn}) for each in page]
     reply = _listed(call, documents, [str(part.token(view))], None)
     reply.headers["etag"] = headers_etag
     return reply
+
+
+def _changed(call: Call, scope: Scope, part: PhysicalPartition, view: View, since: int) -> Iterator[Version]:
+    """The items of the scope that were written after an LSN, in the order of their LSNs."""
+    if scope.keys is not None:
+        found = [each for each in Rows(call, scope, part, view).versions() if each.lsn > since]
+        yield from sorted(found, key=lambda each: each.lsn)
+        return
+    for lsn, history in part.written(since):
+        version = history.show(view)
+        is_in = version is not None and scope.low <= history.key.epk < scope.high
+        if version is not None and is_in and version.lsn == lsn and version.lives(call.now):
+            yield version
 
 
 def _since(call: Call, part: PhysicalPartition) -> tuple[int, int]:
@@ -323,14 +346,15 @@ def _since(call: Call, part: PhysicalPartition) -> tuple[int, int]:
     if mark == "*":
         return part.head, 0
     if mark:
-        text = mark.strip('"')
-        if not text.isdecimal() or len(text) > 18:
+        # With the version of the log, where it is not the first one.
+        version, _, lsn = mark.strip('"').rpartition(":")
+        if not all(each.isdecimal() and len(each) <= 18 for each in (version or "1", lsn)):
             raise bad_request("The value of the header If-None-Match is not one that the change feed gave.")
-        return int(text), 0
+        return part.resumed(int(version or 1), int(lsn)), 0
     since = call.request.header("if-modified-since")
     if not since:
         return 0, 0
     try:
         return 0, int(parsedate_to_datetime(since).timestamp())
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         raise bad_request("The value of the header If-Modified-Since is not a date.") from None

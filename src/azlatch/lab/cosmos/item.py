@@ -66,7 +66,10 @@ def check_id(value: Any) -> str:
     if value[-1] == " ":
         raise bad_request("Id ends with a space.")
     if len(value) * 4 > MOST_ID_BYTES and len(value.encode("utf-8", "surrogatepass")) > MOST_ID_BYTES:
-        raise bad_request(f"Id is longer than {MOST_ID_BYTES} bytes.")
+        raise bad_request(
+            "The input name is invalid. Ensure to provide a unique non-empty string less than "
+            f"'{MOST_ID_BYTES + 1}' characters."
+        )
     return value
 
 

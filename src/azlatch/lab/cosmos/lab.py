@@ -22,7 +22,7 @@ from azlatch.lab.cosmos.admin import PREFIX, AdminDoor
 from azlatch.lab.cosmos.auth import EMULATOR_KEY, Authority, Grant
 from azlatch.lab.cosmos.clock import LabClock
 from azlatch.lab.cosmos.errors import ServiceError
-from azlatch.lab.cosmos.wire import ACCOUNT_HOST, Reply, Request
+from azlatch.lab.cosmos.wire import Reply, Request
 
 if TYPE_CHECKING:
     from azlatch.lab.cosmos.server import LabServer, Limits
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CONSISTENCIES = ("Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual")
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]{0,62}")
 _MOST_REGIONS = 10
+_HOST_NAME = re.compile(r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,7}")
 _T = TypeVar("_T")
 
 
@@ -59,8 +60,8 @@ class CosmosLab:
         seed: of all that is drawn.
         clock: by default one that follows real time.
         port: of the first region; by default a free one, as the others have.
-        region_hosts: the regions are at one port, by names such as `localhost-westus`, which have to be made
-            to resolve; for tests that derive a region's endpoint from the account's, as the SDK does.
+        host: the account's name. All regions are then at one port, by names that begin with it, such as
+            `localhost-westus`; they have to resolve. For what derives a region's endpoint from the account's.
         tls: https instead of http, with a certificate that is made at the start.
         key: the account's, Base64; by default the one that every local Cosmos DB has.
         throttling: whether request units run out.
@@ -84,7 +85,7 @@ class CosmosLab:
         seed: int = 0,
         clock: LabClock | None = None,
         port: int | None = None,
-        region_hosts: bool = False,
+        host: str = "",
         tls: bool = False,
         key: str = EMULATOR_KEY,
         throttling: bool = True,
@@ -96,6 +97,8 @@ class CosmosLab:
         **options: Any,
     ) -> None:
         _check(regions, consistency, port, admin_key)
+        if host and not _HOST_NAME.fullmatch(host):
+            raise UsageError(f"host is {host!r}: use a name such as localhost or lab.example")
         self._regions = tuple(regions)
         self._settings: dict[str, Any] = {
             "regions": self._regions,
@@ -113,7 +116,7 @@ class CosmosLab:
         self._authority = Authority(key, aad=aad, tokens=self)
         self._door = AdminDoor(lambda: self.account.admin, self.clock, self.admin_key)
         self._port = port or 0
-        self._region_hosts = region_hosts
+        self._host = host
         self._tls = tls
         self._path = None if path is None else os.path.abspath(path)
         self._limits = limits
@@ -134,10 +137,10 @@ class CosmosLab:
     def endpoint(self) -> str:
         """The URL of the account: the first region's. Raises UsageError before the start."""
         first = self.endpoints[self._regions[0]]
-        if not self._region_hosts:
+        if not self._host:
             return first
         scheme, _, rest = first.partition("://")
-        return f"{scheme}://{ACCOUNT_HOST}:{rest.rpartition(':')[2]}"
+        return f"{scheme}://{self._host}:{rest.rpartition(':')[2]}"
 
     @property
     def endpoints(self) -> dict[str, str]:
@@ -285,7 +288,7 @@ class CosmosLab:
             self._regions,
             self.clock,
             ports=[self._port],
-            region_hosts=self._region_hosts,
+            host=self._host,
             tls=context,
             limits=self._limits,
         )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-#: Requests that are remembered.
+#: Requests that are remembered, and how many characters of what their clients sent.
 MOST = 50_000
+MOST_CHARACTERS = 32 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One request."""
 
     number: int
@@ -38,15 +37,20 @@ class Ledger:
     """The last requests, numbered from 1."""
 
     def __init__(self) -> None:
-        self._rows: deque[Row] = deque(maxlen=MOST)
+        self._rows: deque[Row] = deque()
+        self._characters = 0
         self._numbers = itertools.count(1)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, **facts: Any) -> None:
-        """Remembers one."""
-        self._rows.append(Row(next(self._numbers), **facts))
+        """Remembers one, and forgets the oldest where there are too many."""
+        row = Row(next(self._numbers), **facts)
+        self._rows.append(row)
+        self._characters += _length(row)
+        while len(self._rows) > MOST or self._characters > MOST_CHARACTERS:
+            self._characters -= _length(self._rows.popleft())
 
     def rows(self, since: int = 0, most: int = MOST) -> list[Row]:
         """Those with a higher number than `since`, the oldest first."""
@@ -55,4 +59,11 @@ class Ledger:
 
     def table(self, since: int, most: int) -> list[dict[str, Any]]:
         """The same as plain objects."""
-        return [asdict(each) for each in self.rows(since, most)]
+        return [each._asdict() for each in self.rows(since, most)]
+
+
+def _length(row: Row) -> int:
+    """The characters of what has no bound of its own but that of a request's head."""
+    return (
+        len(row.partition_key) + len(row.name) + len(row.activity_id) + len(row.range_id) + len(row.user_agent)
+    )

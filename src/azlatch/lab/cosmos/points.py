@@ -18,6 +18,8 @@ from azlatch.lab.cosmos.wire import Reply, decode, encode
 #: Limits of a batch: operations, and bytes of the request.
 MOST_OPERATIONS = 100
 LARGEST_REQUEST = 2 * 2**20
+#: ... and bytes of the items in its reply. Assumed: as much as a page of a query.
+LARGEST_RESPONSE = 4 * 2**20
 
 _BATCHED: dict[str, Act] = {
     "Create": "create",
@@ -121,12 +123,15 @@ def _committed(call: Call, entry: Entry | None, status: int, body: bytes, etag: 
     """The answer to what was written: with Strong not before all regions have it."""
     if entry is None or call.part is None:
         return call.reply(status, body, etag, view)
-    reply = call.reply(status, body, etag)
-    if call.service.topology.level == "Strong":
+    topology = call.service.topology
+    seen = call.part.view(call.region, late=False, now=call.now) if topology.multiple else None
+    reply = call.reply(status, body, etag, seen)
+    if topology.level == "Strong":
         ready = call.part.commits_at(entry)
         if ready - call.now > LONGEST_OPERATION:
             error = ServiceError(408, "The write is not in all regions yet; whether it will be is not known.")
             raise Late(error, call.now + LONGEST_OPERATION)
+        call.part.replication.promise(entry, ready)
         reply.ready_at = ready if ready > call.now else None
     return reply
 
@@ -166,10 +171,15 @@ def batch(call: Call) -> Reply:
     view = call.view_of_writer() if writes else call.view()
     transaction = _transaction(call, view)
     outcomes: list[Outcome] = []
+    size = 0
     failed: ServiceError | None = None
     for operation in operations:
         try:
-            outcomes.append(transaction.run(operation))
+            outcome = transaction.run(operation)
+            size += len(outcome.body)
+            if size > LARGEST_RESPONSE:
+                raise too_large("Batch response size is too large", 3402)
+            outcomes.append(outcome)
         except ServiceError as error:
             failed = error
             break

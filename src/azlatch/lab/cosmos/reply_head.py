@@ -46,9 +46,11 @@ class Heads:
         headers = reply.headers
         body = b"" if status in _BODYLESS else reply.body
         lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}"]
+        # All at once, since hardly ever one of them has to be mended.
+        are_lines = "".join(headers.values()).isprintable()
         for name, value in headers.items():
             if name.lower() not in _OURS:
-                lines.append(f"{name}: {_one_line(value)}")
+                lines.append(f"{name}: {value if are_lines else _one_line(value)}")
         if "x-ms-activity-id" not in headers:
             lines.append(f"x-ms-activity-id: {activity}")
         if status not in _BODYLESS:

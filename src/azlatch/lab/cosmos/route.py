@@ -62,7 +62,10 @@ class Route:
 
     def parent(self, kind: str) -> str:
         """The name of the parent of a kind, "" if there is none."""
-        return next((name for each, name in self.parents if each == kind), "")
+        for each, name in self.parents:
+            if each == kind:
+                return name
+        return ""
 
 
 def route_of(request: Request) -> Route:
@@ -78,7 +81,9 @@ def route_of(request: Request) -> Route:
         if request.method != "GET":
             raise ServiceError(405, "The account can only be read.")
         return Route("read", "account")
-    parts = [unquote(each) for each in path.split("/")]
+    parts = path.split("/")
+    if "%" in path:
+        parts = [unquote(each) for each in parts]
     parents: list[tuple[str, str]] = []
     before = ""
     for at in range(0, len(parts), 2):

@@ -23,7 +23,7 @@ from azlatch.lab.cosmos.clock import LabClock
 from azlatch.lab.cosmos.connection import Connection
 from azlatch.lab.cosmos.errors import ServiceError
 from azlatch.lab.cosmos.reply_head import Heads, refusal
-from azlatch.lab.cosmos.wire import ACCOUNT_HOST, Reply, Request
+from azlatch.lab.cosmos.wire import Reply, Request
 
 HOST = "127.0.0.1"
 log = logging.getLogger("azlatch.lab.cosmos")
@@ -59,9 +59,10 @@ class LabServer:
         regions: a listener for each, in this order.
         clock: whose time `handle` gets.
         ports: one for each region; 0 is a free one.
-        region_hosts: all on one port, told apart by their names: `localhost-westus` for "West US", as the SDK
-            and the service derive the name of a region's endpoint from the account's. Whoever uses them has to
-            make these names resolve. By any other name a request comes to no region in particular.
+        host: the account's name; its regions are then on one port, told apart by theirs: `lab-westus.example`
+            is "West US" of `lab.example`, as the SDK and the service derive a region's endpoint from the
+            account's. Whoever uses these names has to make them resolve. By any other name a request comes to
+            no region in particular.
         tls: with what to serve https; without it, http.
     """
 
@@ -72,7 +73,7 @@ class LabServer:
         clock: LabClock,
         *,
         ports: Sequence[int] = (),
-        region_hosts: bool = False,
+        host: str = "",
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -86,8 +87,9 @@ class LabServer:
         self._handle = handle
         self._ports = dict(zip(regions, [*ports, *[0] * len(regions)], strict=False))
         #: The region of each name, if they have names.
-        self.hosts = {_host_of(each): each for each in regions} if region_hosts else {}
+        self.hosts = {_host_of(host, each): each for each in regions} if host else {}
         self._tls = tls
+        self.scheme = "http" if tls is None else "https"
         self._sockets: dict[str, socket.socket] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -101,7 +103,7 @@ class LabServer:
         Raises:
             UsageError: a port is in use or may not be used.
         """
-        scheme = "http" if self._tls is None else "https"
+        scheme = self.scheme
         try:
             for region, port in self._ports.items():
                 self._sockets[region] = listening = _listening(port)
@@ -289,8 +291,9 @@ class LabServer:
             each.close()
 
 
-def _host_of(region: str) -> str:
-    return f"{ACCOUNT_HOST}-{region.lower().replace(' ', '')}"
+def _host_of(account: str, region: str) -> str:
+    name, dot, domain = account.lower().partition(".")
+    return f"{name}-{region.lower().replace(' ', '')}{dot}{domain}"
 
 
 async def _turns() -> None:

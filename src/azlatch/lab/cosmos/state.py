@@ -43,8 +43,10 @@ def load(account: Account, data: bytes) -> None:
         account.resources.load(state["resources"])
         account.at(float(state["now"]))
         account.service.etags = int(state["etags"])
-        for rid, kept in state["stores"].items():
-            _restore(account.service.stores[rid], kept, account.now)
+        for database in account.resources.databases():
+            for container in database.containers:
+                account.container_made(container, account.now)
+                _restore(account.service.stores[container.rid], state["stores"][container.rid], account.now)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"something is missing in it ({type(error).__name__})") from None
 
@@ -52,6 +54,7 @@ def load(account: Account, data: bytes) -> None:
 def _store(store: Store) -> dict[str, Any]:
     return {
         "next_range": store.next_range,
+        "version": store.version,
         "next_number": next(store.numbers),
         "parts": [_part(each) for each in store.parts],
     }
@@ -72,17 +75,21 @@ def _part(part: PhysicalPartition) -> dict[str, Any]:
         "head": part.head,
         "version": part.version,
         "valid": part.valid,
+        "begun": part.begun,
+        "floors": part.floors,
         "items": items,
     }
 
 
 def _restore(store: Store, kept: dict[str, Any], now: float) -> None:
-    store.next_range = int(kept["next_range"])
+    store.next_range, store.version = int(kept["next_range"]), int(kept["version"])
     store.numbers = itertools.count(int(kept["next_number"]))
     parts = []
     for each in kept["parts"]:
         part = store.new_part(each["id"], each["low"], each["high"], each["parents"])
-        part.head, part.version, part.valid = each["head"], each["version"], each["valid"]
+        part.head, part.version = int(each["head"]), int(each["version"])
+        part.valid, part.begun = int(each["valid"]), int(each["begun"])
+        part.floors = [(int(version), int(floor)) for version, floor in each["floors"]]
         for item in each["items"]:
             _put(store, part, item)
         parts.append(part)

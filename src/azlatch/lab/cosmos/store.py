@@ -45,6 +45,7 @@ class Store:
         self._burst = burst
         self.unique = UniqueKeyPolicy.of(resource.body.get("uniqueKeyPolicy"))
         self.indexing = Indexing(resource.indexing_policy)
+        self._default_ttl = resource.default_ttl
         self.next_range = 0
         self.numbers: Iterator[int] = itertools.count(1)
         self.version = 0
@@ -92,9 +93,21 @@ class Store:
     def resized(self, now: float) -> None:
         """The container was changed: a range that would have to give more than it can is split."""
         self.indexing = Indexing(self.resource.indexing_policy)
+        if self._default_ttl != self.resource.default_ttl:
+            self._default_ttl = self.resource.default_ttl
+            for each in self.parts:
+                each.expire_by(self._default_ttl, now)
         while self.resource.throughput > MOST_PER_RANGE * len(self.parts) and len(self.parts) < _MOST_RANGES:
-            self.split(max(self.parts, key=_width).id, now)
+            wide = [each for each in self.parts if self._halves(each) is not None]
+            if not wide:
+                break
+            self.split(max(wide, key=_width).id, now)
         self._changed(now)
+
+    def _halves(self, part: PhysicalPartition) -> str | None:
+        """Where a range can be split, None if it cannot."""
+        at = part.middle(hashed=self.resource.definition.version == 2)
+        return at if part.low < at < part.high else None
 
     # -- finding -------------------------------------------------------------------------------------
 
@@ -127,8 +140,8 @@ class Store:
         """
         part = self._known(name)
         part.advance(now)
-        at = part.middle(hashed=self.resource.definition.version == 2)
-        if not part.low < at < part.high:
+        at = self._halves(part)
+        if at is None:
             raise UsageError(f"range {name!r} of {self.resource.path} is too narrow to be split")
         self._replace([part], list(part.split(at, (self._name(), self._name()))), now)
         return [each.id for each in self.parts if part.id in each.parents[-1:]]
@@ -144,7 +157,7 @@ class Store:
             raise UsageError(f"ranges {list(names)!r} of {self.resource.path}: name two or more neighbours")
         for part in parts:
             part.advance(now)
-        whole = PhysicalPartition.merged(self._name(), parts)
+        whole = PhysicalPartition.merged(self._name(), parts, now)
         self._replace(parts, [whole], now)
         return whole.id
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from azlatch.errors import UsageError
+from azlatch.lab.cosmos.versions import WRITER
 
 Level = Literal["Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual"]
 
 #: The levels, the strongest first: a request may ask for a weaker one than the account's, never for a stronger.
 LEVELS: tuple[Level, ...] = ("Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual")
-#: Where all writes come from in an account with one write region, whichever that is.
-WRITER = -1
 #: Copies in each region. One of them may be late, by the lag of the region to itself.
 REPLICAS = 4
 
@@ -110,7 +109,10 @@ class Topology:
             links.append(self._links[target, target])
         elif origin == target:
             return 0.0
-        if any(each.paused for each in links) or not (self.regions[target].online):
+        if any(each.paused for each in links):
+            return None
+        # What a region has not sent when it stops to answer, it sends when it is back.
+        if not (self.regions[target].online and (self.regions[origin].online or origin == target)):
             return None
         return sum(each.lag for each in links)
 

@@ -142,6 +142,8 @@ class Transaction:
             if self._current(name) is not None:
                 raise errors.exists()
             self._rids[name] = self._number(operation.name)
+            # Another item of the old id, in the same transaction, gets a number of its own.
+            del self._rids[operation.name]
             self._remove(operation.name, old)
         return self._put(name, document, old, 200)
 

@@ -94,6 +94,11 @@ class UniqueIndex:
         for owners, key in zip(self._owners, keys, strict=True):
             owners[key] = owner
 
+    def put(self, keys: Keys, owner: str) -> None:
+        """The item has the values from now on, whoever had them: where it was decided without this index."""
+        for owners, key in zip(self._owners, keys, strict=True):
+            owners[key] = owner
+
     def remove(self, keys: Keys, owner: str) -> None:
         """The item has the values no longer; what it does not have is left alone."""
         for owners, key in zip(self._owners, keys, strict=True):

@@ -6,11 +6,14 @@ source up to one LSN, and shows of each item the last of those: that is all ther
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from azlatch.lab.cosmos.wire import decode
 
+#: Where all writes come from in an account with one write region, whichever that is.
+WRITER = -1
 #: What a replica has seen: by source the last LSN. None: everything.
 View = Mapping[int, int] | None
 
@@ -18,7 +21,19 @@ View = Mapping[int, int] | None
 class Version:
     """One state of an item; without a body it says that the item was deleted."""
 
-    __slots__ = ("_document", "at", "base", "body", "etag", "expires", "lsn", "order", "source", "ts")
+    __slots__ = (
+        "_document",
+        "at",
+        "base",
+        "body",
+        "counted",
+        "etag",
+        "expires",
+        "lsn",
+        "order",
+        "source",
+        "ts",
+    )
 
     def __init__(self, body: bytes | None, etag: str, ts: int, expires: float | None, source: int) -> None:
         self.body = body
@@ -33,15 +48,23 @@ class Version:
         self.base = 0
         #: What decides between versions that did not know of each other.
         self.order: float = ts
+        #: Whether the sizes and unique keys of its logical partition have it in them.
+        self.counted = False
         self._document: dict[str, Any] | None = None
 
     @property
     def document(self) -> dict[str, Any]:
         """The body as an object; not to be changed."""
         if self._document is None:
-            found = decode(self.body or b"{}")
-            self._document = found if isinstance(found, dict) else {}
+            self._document = self.read()
         return self._document
+
+    def read(self) -> dict[str, Any]:
+        """The same, and it is not kept: for who reads many."""
+        if self._document is not None:
+            return self._document
+        found = decode(self.body or b"{}")
+        return found if isinstance(found, dict) else {}
 
     def lives(self, now: float) -> bool:
         """Whether there is an item: neither deleted nor expired."""
@@ -62,16 +85,18 @@ class History:
 
     def show(self, view: View) -> Version | None:
         """The version that a replica shows; one that says "deleted" is shown, too."""
-        if view is None and (len(self.versions) == 1 or not self._is_contested()):
-            return self.versions[-1] if self.versions else None
+        versions = self.versions
+        if not versions or (view is None and len(versions) == 1):
+            return versions[-1] if versions else None
+        if versions[-1].source == WRITER:
+            # One writer's: the last one counts.
+            seen = math.inf if view is None else view.get(WRITER, 0)
+            return next((each for each in reversed(versions) if each.lsn <= seen), None)
         shown: Version | None = None
-        for each in self.versions:
+        for each in versions:
             if view is None or each.lsn <= view.get(each.source, 0):
                 shown = each if shown is None else winner(shown, each)
         return shown
-
-    def _is_contested(self) -> bool:
-        return any(each.source != self.versions[0].source for each in self.versions)
 
     def prune(self, floor: View) -> None:
         """Forgets what no replica can show any more."""

@@ -13,10 +13,6 @@ import msgspec
 Fate = Literal["arrive", "drop", "reset", "truncate"]
 
 
-#: The account's own name on this machine, which the names of its regions begin with.
-ACCOUNT_HOST = "localhost"
-
-
 @dataclass(slots=True)
 class Request:
     """One request. `path` is as it was sent, without the query string; names of headers are in lower case."""
