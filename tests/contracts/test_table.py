@@ -11,7 +11,7 @@ import pytest
 
 from azlatch.cli.app import run
 from azlatch.contracts import classify, page
-from azlatch.contracts.classify import _REFINED, _REMARKS
+from azlatch.contracts.classifier import _REFINED, _REMARKS
 from azlatch.contracts.diagnosis import OPERATIONS
 from azlatch.contracts.row import Key
 from azlatch.contracts.sources import SOURCES

@@ -31,7 +31,7 @@ def command(answer: tuple[str, ...], operation: Operation | None, language: Lang
 
     Also takes the name of an answer (ReadSessionNotAvailable), and that of an exception (ServiceResponseError).
     """
-    from azlatch.contracts.classify import classify
+    from azlatch.contracts.classifier import classify
 
     things = [" ".join(answer)] if answer and answer != ("-",) else _things(_standard_input())
     found = [classify(thing, operation=operation, language=language) for thing in things]
@@ -67,7 +67,7 @@ def _things(text: str) -> list[object]:
 
 def _whole(text: str, lines: list[object]) -> list[object]:
     """The lines; all of them as one thing where it is one message over several lines, such as a traceback."""
-    from azlatch.contracts.classify import classify
+    from azlatch.contracts.classifier import classify
 
     if "Traceback (most recent call last)" not in text:
         known = [line for line in lines if classify(line).kind != "unknown"]

@@ -1,0 +1,26 @@
+"""The parts of `azlatch.contracts` that talk to the service, awaited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from azlatch.contracts.update_aio import update_item
+
+__all__ = ["update_item"]
+
+#: Where each public name is; it is loaded when it is first touched.
+_LATER = {"update_item": "azlatch.contracts.update_aio"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    found = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
