@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from azlatch.contracts.batch_errors import BatchFailed, BatchNotTaken, BatchOutcomeUnknown, FailedOperation
+    from azlatch.contracts.batch_result import BatchResult, OperationResult
+    from azlatch.contracts.batch_sync import Batch
     from azlatch.contracts.classifier import classify
     from azlatch.contracts.diagnosis import Diagnosis
     from azlatch.contracts.difference import MISSING, Difference, differences
@@ -25,11 +28,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MISSING",
+    "Batch",
+    "BatchFailed",
+    "BatchNotTaken",
+    "BatchOutcomeUnknown",
+    "BatchResult",
     "BehindSession",
     "ConflictNeedsDecision",
     "Diagnosis",
     "Difference",
+    "FailedOperation",
     "ItemAbsent",
+    "OperationResult",
     "Update",
     "UpdateRefused",
     "UpdateTimeout",
@@ -45,11 +55,18 @@ __all__ = [
 #: Where each public name is; it is loaded when it is first touched.
 _LATER = {
     "MISSING": "azlatch.contracts.difference",
+    "Batch": "azlatch.contracts.batch_sync",
+    "BatchFailed": "azlatch.contracts.batch_errors",
+    "BatchNotTaken": "azlatch.contracts.batch_errors",
+    "BatchOutcomeUnknown": "azlatch.contracts.batch_errors",
+    "BatchResult": "azlatch.contracts.batch_result",
     "BehindSession": "azlatch.contracts.update_errors",
     "ConflictNeedsDecision": "azlatch.contracts.update_errors",
     "Diagnosis": "azlatch.contracts.diagnosis",
     "Difference": "azlatch.contracts.difference",
+    "FailedOperation": "azlatch.contracts.batch_errors",
     "ItemAbsent": "azlatch.contracts.update_errors",
+    "OperationResult": "azlatch.contracts.batch_result",
     "Update": "azlatch.contracts.update_steps",
     "UpdateRefused": "azlatch.contracts.update_errors",
     "UpdateTimeout": "azlatch.contracts.update_errors",

@@ -1,0 +1,86 @@
+"""A batch over a container of `azure.cosmos`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from azlatch.contracts import batch_sdk as sdk
+from azlatch.contracts.batch_answer import Answer
+from azlatch.contracts.batch_driver import DrivenBatch
+from azlatch.contracts.batch_result import BatchResult
+from azlatch.contracts.batch_run import HandOn, Look, Send, Step, Wait
+
+
+class Batch(DrivenBatch):
+    """Operations on items of one partition key, applied by the service all together or not at all.
+
+    ::
+
+        b = contracts.Batch(container, "fund-1")
+        b.replace("position", position, etag=position["_etag"])
+        b.create({"id": "trade-7", "fund": "fund-1", "amount": 5})
+        result = b.execute()
+    """
+
+    def execute(self, *, deadline: float = 30.0) -> BatchResult:
+        """Sends it, and returns what became of each operation once all of them were applied.
+
+        Args:
+            deadline: seconds; nothing is sent again after that. A send that is under way is not cut short by it
+                by more than the SDK's own time for an answer.
+
+        Raises:
+            BatchFailed: nothing was written; `root` is the operation that is the cause.
+            BatchNotTaken: (one of these) not taken within the deadline; nothing was written.
+            BatchOutcomeUnknown: all of it was written, or nothing.
+            FenceRejected: the gate of `guard` has accepted a newer fence; nothing was written.
+            UsageError: the service would refuse it; nothing was sent.
+        """
+        seconds = sdk.check_deadline(deadline)
+        flow = self._begin(seconds, self._describe())
+        step = next(flow)
+        while True:
+            try:
+                step = flow.send(self._carry_out(step))
+            except StopIteration as end:
+                result: BatchResult = end.value
+                return result
+
+    def _describe(self) -> Mapping[str, Any]:
+        known = sdk.known_properties(self._container)
+        if known is not None:
+            return known
+        try:
+            return sdk.remember_properties(self._container, self._container.read())
+        except Exception as error:
+            raise self._not_described(sdk.look_answer_of_error(error)) from error
+
+    def _carry_out(self, step: Step) -> object:
+        if isinstance(step, Send):
+            return self._send(step)
+        if isinstance(step, Look):
+            return self._look(step)
+        if isinstance(step, HandOn):
+            return sdk.hand_on(self._container, step.headers, step.results)
+        assert isinstance(step, Wait)
+        time.sleep(step.seconds)
+        return None
+
+    def _send(self, step: Send) -> Answer:
+        sends = sdk.Sends(step.left_s)
+        operations = [each.for_sdk() for each in step.operations]
+        options = sends.options(step.left_s)
+        try:
+            results = self._container.execute_item_batch(operations, self._partition_key, **options)
+            return sends.answer_of(results)
+        except Exception as error:  # noqa: BLE001 - raised again if it is not about the service
+            return sends.answer_of_error(error)
+
+    def _look(self, step: Look) -> Answer:
+        options = sdk.look_options(step.session_token, step.left_s)
+        try:
+            return sdk.look_answer(self._container.read_item(step.item_id, self._partition_key, **options))
+        except Exception as error:  # noqa: BLE001 - raised again if it is not about the service
+            return sdk.look_answer_of_error(error)
