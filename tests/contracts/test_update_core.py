@@ -9,9 +9,9 @@ import pytest
 
 from azlatch.contracts.answer import Answer, Spent, is_refusal
 from azlatch.contracts.operations import MOST, PROPERTY, Operations, hashed
+from azlatch.contracts.session_errors import BehindSession
 from azlatch.contracts.update import Updating
 from azlatch.contracts.update_errors import (
-    BehindSession,
     ConflictNeedsDecision,
     ItemAbsent,
     UpdateRefused,

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from azlatch.contracts.batch_async import Batch
+    from azlatch.contracts.session_context import SessionContext
     from azlatch.contracts.update_aio import update_item
 
 __all__ = [
     "Batch",
+    "SessionContext",
     "update_item",
 ]
 
 #: Where each public name is; it is loaded when it is first touched.
 _LATER = {
     "Batch": "azlatch.contracts.batch_async",
+    "SessionContext": "azlatch.contracts.session_context",
     "update_item": "azlatch.contracts.update_aio",
 }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from azlatch.contracts.answer import Answer
-from azlatch.contracts.update_errors import BehindSession, ItemAbsent, UpdateRefused
+from azlatch.contracts.session_errors import BehindSession
+from azlatch.contracts.update_errors import ItemAbsent, UpdateRefused
 from azlatch.errors import (
     BackendDenied,
     BackendMisconfigured,

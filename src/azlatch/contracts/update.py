@@ -32,7 +32,8 @@ from azlatch.contracts.refusal import (
     is_perhaps_applied,
     is_stale,
 )
-from azlatch.contracts.update_errors import BehindSession, ConflictNeedsDecision, UpdateTimeout
+from azlatch.contracts.session_errors import BehindSession
+from azlatch.contracts.update_errors import ConflictNeedsDecision, UpdateTimeout
 from azlatch.contracts.update_steps import (
     Change,
     Done,

@@ -6,8 +6,7 @@
     ├── ConflictNeedsDecision                 someone else changed it; a person or a rule decides  who: caller
     ├── ItemAbsent (also LookupError)         no such item under this partition key                who: caller
     ├── UpdateTimeout (also TimeoutError)     others were faster until the deadline                who: caller
-    ├── UpdateRefused                         the service refuses this request as it is            who: caller
-    └── BehindSession                         no replica had what this client has already seen     who: service
+    └── UpdateRefused                         the service refuses this request as it is            who: caller
 
 In each case nothing of the update was written. Where that is not known it is `azlatch.errors.OutcomeUnknown`.
 """
@@ -69,13 +68,6 @@ class ItemAbsent(LatchError, LookupError):
 
     code = "item-absent"
     who = "caller"
-
-
-class BehindSession(LatchError):
-    """No replica answered with what this client has already seen (404/1002). The item may well be there."""
-
-    code = "behind-session"
-    who = "service"
 
 
 class UpdateTimeout(LatchError, TimeoutError):
