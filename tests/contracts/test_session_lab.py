@@ -437,18 +437,28 @@ def test_a_container_that_was_made_again(world: World) -> None:
 
 
 def test_the_keyerror_of_the_sync_client_is_a_404_1002(world: World) -> None:
-    """The sync client raises KeyError while it drops tokens that it does not have; see `_session.py`."""
-    world.admin("pause", WEST, EAST)
+    """The sync client raises KeyError while it drops tokens that it does not have; see its `_session.py`."""
     context = world.begin()
-    context.track(world.container(WEST)).create_item({"id": "1", "customer": "a"})
+    tracked = context.track(world.container(WEST))
+    tracked.create_item({"id": "1", "customer": "a"})
     east = world.container(EAST)
-    east.read()
-    # The client knows the container, and no token of it.
-    connection = east.client_connection
-    connection.session.session_container.collection_name_to_rid["dbs/shop/colls/orders"] = "some"
-    for _ in range(2):
-        with pytest.raises(contracts.BehindSession):
-            world.over(context).read_item(east, "1", "a", deadline=0, **EAST_ALONE)
+    east.read_item("1", "a")
+    world.admin("pause", WEST, EAST)
+    tracked.create_item({"id": "2", "customer": "a"})
+    token = context.tokens.needed("dbs/shop/colls/orders", None)
+    kept = east.client_connection.session.session_container
+
+    def state() -> None:
+        """It knows the container, and no token of it."""
+        kept.collection_name_to_rid["dbs/shop/colls/orders"] = "some"
+        kept.rid_to_session_token.pop("some", None)
+
+    state()
+    with pytest.raises(KeyError):
+        east.read_item("2", "a", session_token=token, **EAST_ALONE)
+    state()
+    with pytest.raises(contracts.BehindSession):
+        world.over(context).read_item(east, "2", "a", deadline=0, **EAST_ALONE)
 
 
 def test_a_service_that_hangs_ends_a_read_in_time(world: World) -> None:
