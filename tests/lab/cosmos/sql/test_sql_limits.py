@@ -161,3 +161,15 @@ def test_like_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
     """% is any text and _ one character."""
     meant = "".join({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in pattern)
     assert pattern_of(pattern).matches(text) is (re.fullmatch(meant, text, re.DOTALL) is not None)
+
+
+@pytest.mark.parametrize("text", ["SELECT " + "[" * 200_000, "SELECT 1" + "+1" * 100_000])
+def test_more_words_than_a_query_may_have_are_refused_unread(text: str) -> None:
+    with pytest.raises(ServiceError, match="words and signs"):
+        parse(text)
+
+
+def test_a_long_text_of_few_words_is_read() -> None:
+    many = ", ".join(str(each) for each in range(16_000))
+    assert parse(f"SELECT * FROM c WHERE c.n IN ({many})")
+    assert parse("SELECT '" + "+" * 200_000 + "' FROM c")

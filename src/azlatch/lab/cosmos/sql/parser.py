@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: `maxSqlQueryInputLength` of the account's queryEngineConfiguration, characters.
 MOST_TEXT = 262_144
+#: Words and signs of one query: with 16,000 values, the most of one IN, it has about half of them.
+MOST_WORDS = 65_536
 #: Deepest nesting of expressions and subqueries; each level is a few frames of Python.
 MOST_DEPTH = 100
 #: `maxJoinsPerSqlQuery`.
@@ -26,6 +28,8 @@ MOST_JOINS = 10
 #: Where the SDK wants the filter of a continuation; its own default is true (query_execution_info.py).
 FILTER_HOLE = "{documentdb-formattableorderbyquery-filter}"
 
+#: A string, a word or a sign.
+_PIECE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[\w@]+|[^\w\s]""")
 _WORD = re.compile(r"\S{1,100}")
 
 
@@ -37,6 +41,8 @@ def parse(text: str) -> Query:
     """
     if len(text) > MOST_TEXT:
         raise bad_request(f"The SQL query text exceeded the maximum limit of {MOST_TEXT} characters.")
+    if len(text) > MOST_WORDS and sum(1 for _ in _PIECE.finditer(text)) > MOST_WORDS:
+        raise bad_request(f"The SQL query has more than the {MOST_WORDS} words and signs that it may have.")
     return _parsed(text)
 
 
