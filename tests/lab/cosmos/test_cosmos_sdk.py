@@ -23,8 +23,8 @@ from azlatch.lab.cosmos import CosmosLab
 @pytest.fixture(scope="module")
 def lab() -> Iterator[CosmosLab]:
     with CosmosLab(throttling=False) as running:
-        client = CosmosClient(running.endpoint, running.key)
-        client.create_database("d").create_container("c", PartitionKey("/pk"))
+        with CosmosClient(running.endpoint, running.key) as client:
+            client.create_database("d").create_container("c", PartitionKey("/pk"))
         yield running
 
 
