@@ -207,7 +207,7 @@ def test_retry_after(header: str, seconds: float | None) -> None:
 
 
 @contextlib.contextmanager
-def _tls(answer: Callable[[socket.socket], object]) -> Iterator[str]:
+def _tls(answer: Callable[[socket.socket], object], *, trusted: bool = True) -> Iterator[str]:
     """A server that reads one request and does that then, with what lies under its TLS. Its URL."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -224,7 +224,8 @@ def _tls(answer: Callable[[socket.socket], object]) -> Iterator[str]:
         server = threading.Thread(target=serve, daemon=True)
         server.start()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("REQUESTS_CA_BUNDLE", bundle)
+            if trusted:
+                patch.setenv("REQUESTS_CA_BUNDLE", bundle)
             yield f"https://127.0.0.1:{listener.getsockname()[1]}/shop"
         server.join(10)
 
@@ -240,10 +241,9 @@ def test_a_connection_that_breaks_in_the_middle_of_an_answer() -> None:
             service.close()
 
 
-def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_that_is_not_trusted() -> None:
     """Nothing is sent to a server that is not trusted, and that is said."""
-    with _tls(lambda under: None) as url:
-        monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+    with _tls(lambda under: None, trusted=False) as url:
         account = StorageAccount("shop", url, EMULATOR_KEY)
         with account.container("latches") as client:
             service = AzureBlobService(client, REAL, owned=False)
