@@ -27,6 +27,9 @@ class FakeEngine:
         self.tokens: dict[str, Any] = {}
         self.admin: Any = None
 
+    def at(self, now: float) -> None:
+        """Time passes."""
+
     def handle(self, request: Request, now: float) -> Reply:
         self.requests.append(request)
         if self.then is not None:

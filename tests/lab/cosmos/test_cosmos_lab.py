@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.cosmos import CosmosClient
+import requests
+from azure.cosmos import CosmosClient, PartitionKey
 from azure.cosmos import exceptions as sdk
 from azure.cosmos.aio import CosmosClient as AsyncCosmosClient
 from cosmos_clients import FakeEngine
 
 from azlatch.errors import UsageError
+from azlatch.lab.cosmos.clock import LabClock
 from azlatch.lab.cosmos.errors import not_found
 from azlatch.lab.cosmos.lab import CosmosLab
 from azlatch.lab.cosmos.wire import Reply, Request, encode
@@ -191,3 +193,26 @@ def test_what_it_needs_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
     assert done.stdout.count("pip install 'azlatch[lab]'") == 2
+
+
+def test_an_operators_act_is_of_the_present_and_not_of_the_last_request() -> None:
+    """What had arrived before a lag was changed has arrived: by Python and by HTTP."""
+    for by_http in (False, True):
+        clock = LabClock(manual=True)
+        with CosmosLab(regions=("A", "B"), consistency="Eventual", clock=clock) as lab:
+            lab.call(lambda: lab.account.admin.lag("A", "B", 1))
+            with CosmosClient(lab.endpoint, lab.key) as client:
+                container = client.create_database("d").create_container("c", PartitionKey("/pk"))
+                container.create_item({"id": "a", "pk": "p"})
+                clock.advance(10)
+                if by_http:
+                    body = {"source": "A", "target": "B", "seconds": 100}
+                    headers = {"x-azlatch-key": lab.admin_key}
+                    said = requests.post(f"{lab.admin_url}lag", json=body, headers=headers, timeout=10)
+                    assert said.status_code == 200
+                else:
+                    lab.call(lambda: lab.account.admin.lag("A", "B", 100))
+                clock.advance(1)
+                state = lab.call(lambda: lab.account.admin.state())
+                assert state["now"] == clock.now()
+                assert state["containers"][0]["ranges"][0]["writes_behind"] == 0

@@ -46,6 +46,7 @@ class Engine(Protocol):
     admin: Any
 
     def handle(self, request: Request, now: float) -> Reply: ...
+    def at(self, now: float) -> None: ...
 
 
 class CosmosLab:
@@ -213,12 +214,19 @@ class CosmosLab:
     def call(self, function: Callable[[], _T], timeout: float = 60.0) -> _T:
         """Runs a function on the server's thread, between two requests: the way to touch `account`.
 
+        For the account it is then the present, not the time of the last request.
+
         Raises:
             BackendUnavailable: the lab does not run, or the function was not done within `timeout` seconds.
         """
         if self._server is None:
             raise UsageError("the lab does not run: start it first")
-        return self._server.call(function, timeout)
+
+        def in_the_present() -> _T:
+            self.account.at(self.clock.now())
+            return function()
+
+        return self._server.call(in_the_present, timeout)
 
     def add_rule(self, text: str) -> int:
         """Puts a rule for faults in force, and gives its id.
@@ -244,6 +252,7 @@ class CosmosLab:
 
     def _answer(self, request: Request, now: float) -> Reply:
         if request.path.startswith(PREFIX):
+            self.account.at(now)
             return self._door.handle(request)
         self._authority.check(request, now)
         assert self._engine is not None
