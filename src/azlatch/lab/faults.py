@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from xml.sax.saxutils import escape
 
 from azlatch.errors import UsageError
@@ -148,6 +148,33 @@ class Request:
     headers: Mapping[str, str]
 
 
+class Counted(Protocol):
+    """A rule as far as it counts: see `Rule`."""
+
+    after: int
+    nth: int | None
+    every: int | None
+    p: float | None
+    times: int | None
+    seen: int
+    fired: int
+
+
+def has_its_turn(rule: Counted, random: Random) -> bool:
+    """Counts one more request that the rule is for, and says whether this one gets the fault."""
+    rule.seen += 1
+    number = rule.seen - rule.after
+    if number < 1:
+        return False
+    # Drawn for each, so that what `times` cuts off does not shift the rest.
+    lucky = rule.p is None or random.random() < rule.p
+    chosen = (rule.nth is None or number == rule.nth) and (rule.every is None or number % rule.every == 0)
+    if not (lucky and chosen) or (rule.times is not None and rule.fired >= rule.times):
+        return False
+    rule.fired += 1
+    return True
+
+
 @dataclass(eq=False)
 class Rule:
     """A fault, and the requests that it is for.
@@ -213,17 +240,7 @@ class Rule:
         """Counts the request if it matches, and says whether it gets the fault."""
         if self.removed or not self.matches(request):
             return False
-        self.seen += 1
-        number = self.seen - self.after
-        if number < 1:
-            return False
-        # Drawn for each, so that what `times` cuts off does not shift the rest.
-        lucky = self.p is None or self._random.random() < self.p
-        chosen = (self.nth is None or number == self.nth) and (self.every is None or number % self.every == 0)
-        if not (lucky and chosen) or (self.times is not None and self.fired >= self.times):
-            return False
-        self.fired += 1
-        return True
+        return has_its_turn(self, self._random)
 
     def __str__(self) -> str:
         words = [str(self.fault)]

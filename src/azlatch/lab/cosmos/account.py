@@ -311,9 +311,7 @@ class Account:
 
     def container_made(self, container: ContainerResource, now: float) -> None:
         """There are items from now on."""
-        self.service.stores[container.rid] = Store(
-            container, self._topology, throttling=self.service.throttling, burst=self._burst, now=now
-        )
+        self.service.stores[container.rid] = Store(container, self._topology, burst=self._burst, now=now)
 
     def container_changed(self, container: ContainerResource, now: float) -> None:
         """Its definition or its throughput is another."""

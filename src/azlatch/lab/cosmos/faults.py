@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from azlatch.errors import UsageError
 from azlatch.lab.cosmos.wire import decode, encode
+from azlatch.lab.faults import has_its_turn
 
 #: The faults, each with the form of its value.
 KINDS = {
@@ -105,18 +106,7 @@ class Rule:
 
     def fires(self, facts: Facts) -> bool:
         """Counts a request that matches, and says whether it gets the fault."""
-        if not self.matches(facts):
-            return False
-        self.seen += 1
-        number = self.seen - self.after
-        # Drawn for each, so that what `times` cuts off does not shift the rest.
-        lucky = self.p is None or self.random.random() < self.p
-        if number < 1 or not lucky or (self.times is not None and self.fired >= self.times):
-            return False
-        if (self.nth is not None and number != self.nth) or (self.every is not None and number % self.every):
-            return False
-        self.fired += 1
-        return True
+        return self.matches(facts) and has_its_turn(self, self.random)
 
 
 def _fits(name: str, wanted: str, facts: Facts) -> bool:

@@ -86,10 +86,5 @@ def wants_quota(request: Request) -> bool:
     return request.flag("x-ms-documentdb-populatequotainfo")
 
 
-def wants_statistics(request: Request) -> bool:
-    """Whether a request asks for the statistics of a container's ranges."""
-    return request.flag("x-ms-documentdb-populatepartitionstatistics")
-
-
 def _scripts(counts: dict[str, int]) -> str:
     return f"functions={counts['udfs']};storedProcedures={counts['sprocs']};triggers={counts['triggers']};"

@@ -130,7 +130,6 @@ class ContainerResource(Resource):
         "path",
         "shares_database",
         "throughput",
-        "unique_keys",
     )
 
     def __init__(
@@ -141,7 +140,6 @@ class ContainerResource(Resource):
         self.definition = definition
         self.path = self.content_path
         self.default_ttl: int | None = None
-        self.unique_keys: list[list[str]] = []
         self.indexing_policy: dict[str, Any] = {}
         self.throughput = 0
         self.autoscale = False
@@ -152,7 +150,6 @@ class ContainerResource(Resource):
         super().take(body)
         self.default_ttl = body.get("defaultTtl")
         self.indexing_policy = body["indexingPolicy"]
-        self.unique_keys = [each["paths"] for each in body.get("uniqueKeyPolicy", {}).get("uniqueKeys", ())]
 
 
 def etag_of(lsn: int, stamp: int) -> str:

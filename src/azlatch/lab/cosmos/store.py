@@ -36,12 +36,9 @@ class Store:
         version: goes up with every split and merge.
     """
 
-    def __init__(
-        self, resource: ContainerResource, topology: Topology, *, throttling: bool, burst: bool, now: float
-    ):
+    def __init__(self, resource: ContainerResource, topology: Topology, *, burst: bool, now: float):
         self.resource = resource
         self.topology = topology
-        self._throttling = throttling
         self._burst = burst
         self.unique = UniqueKeyPolicy.of(resource.body.get("uniqueKeyPolicy"))
         self.indexing = Indexing(resource.indexing_policy)

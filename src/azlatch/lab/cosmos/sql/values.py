@@ -37,11 +37,6 @@ _RANKS: dict[type, int] = {
 }
 
 
-def rank(value: Any) -> int:
-    """The place of its type in the order of all values."""
-    return _RANKS[type(value)]
-
-
 def is_number(value: Any) -> bool:
     """Whether it is a number; true and false are none here."""
     return type(value) is int or type(value) is float
