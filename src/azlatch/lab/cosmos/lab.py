@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from azlatch.errors import BackendMisconfigured, UsageError
-from azlatch.lab.cosmos import state_file
+from azlatch.lab.cosmos import state_file, topology
 from azlatch.lab.cosmos.admin import PREFIX, AdminDoor
 from azlatch.lab.cosmos.auth import EMULATOR_KEY, Authority, Grant
 from azlatch.lab.cosmos.clock import LabClock
@@ -27,10 +27,7 @@ from azlatch.lab.cosmos.wire import Reply, Request
 if TYPE_CHECKING:
     from azlatch.lab.cosmos.server import LabServer, Limits
 
-#: The five levels, strongest first.
-CONSISTENCIES = ("Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual")
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]{0,62}")
-_MOST_REGIONS = 10
 _HOST_NAME = re.compile(r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,7}")
 _T = TypeVar("_T")
 
@@ -97,7 +94,8 @@ class CosmosLab:
         engine: Callable[[], Engine] | None = None,
         **options: Any,
     ) -> None:
-        _check(regions, consistency, port, admin_key)
+        topology.check(regions, consistency, multiple=multiple_write_regions)
+        _check(regions, port, admin_key)
         if host and not _HOST_NAME.fullmatch(host):
             raise UsageError(f"host is {host!r}: use a name such as localhost or lab.example")
         self._regions = tuple(regions)
@@ -327,14 +325,10 @@ def _stateful(engine: Any) -> _Stateful:
     return kept
 
 
-def _check(regions: Sequence[str], consistency: str, port: int | None, admin_key: str | None) -> None:
-    if isinstance(regions, str) or not 1 <= len(regions) <= _MOST_REGIONS or len(set(regions)) != len(regions):
-        raise UsageError(f"regions are {regions!r}: give 1 to {_MOST_REGIONS} names, each once")
+def _check(regions: Sequence[str], port: int | None, admin_key: str | None) -> None:
     for name in regions:
         if not _REGION.fullmatch(name):
             raise UsageError(f"region {name!r}: use up to 63 letters, digits, spaces and hyphens")
-    if consistency not in CONSISTENCIES:
-        raise UsageError(f"consistency is {consistency!r}: use one of {', '.join(CONSISTENCIES)}")
     if port is not None and not 1 <= port <= 65_535:
         raise UsageError(f"port is {port}: give it 1 to 65,535, or none for a free one")
     if admin_key is not None and not (len(admin_key) >= 8 and admin_key.isascii() and admin_key.isprintable()):

@@ -20,6 +20,17 @@ _MOST_REGIONS = 10
 _LONGEST_LAG = 86_400.0
 
 
+def check(names: Sequence[str], level: str, *, multiple: bool) -> None:
+    """Raises UsageError where there can be no such account; see `Topology`."""
+    different = len({_flat(name) for name in names})
+    if isinstance(names, str) or not 1 <= len(names) <= _MOST_REGIONS or different < len(names):
+        raise UsageError(f"regions are {names!r}: give 1 to {_MOST_REGIONS} names, each once")
+    if level not in LEVELS:
+        raise UsageError(f"consistency is {level!r}: use one of {', '.join(LEVELS)}")
+    if multiple and level == "Strong":
+        raise UsageError("Strong consistency needs one write region: leave multiple_write_regions out")
+
+
 @dataclass(slots=True)
 class Region:
     """One region. `number` is what session tokens call it."""
@@ -56,12 +67,7 @@ class Topology:
     def __init__(
         self, names: Sequence[str], level: str, *, multiple: bool, before_change: Callable[[], None]
     ) -> None:
-        if not 1 <= len(names) <= _MOST_REGIONS or len({_flat(name) for name in names}) != len(names):
-            raise UsageError(f"regions {list(names)!r}: give 1 to {_MOST_REGIONS} different names")
-        if level not in LEVELS:
-            raise UsageError(f"consistency {level!r} is none: use one of {', '.join(LEVELS)}")
-        if multiple and level == "Strong":
-            raise UsageError("Strong consistency needs one write region: leave multiple_write_regions out")
+        check(names, level, multiple=multiple)
         self.regions = [Region(name, number) for number, name in enumerate(names)]
         self.level: Level = next(each for each in LEVELS if each == level)
         self.multiple = multiple
