@@ -90,6 +90,8 @@ _ACCOUNTS: dict[str, Account] = {
     "per_partition_circuit_breaker_sm_mrr": Account(_TWO, host=_LOCAL, environment=_BREAKER, bound=_SLOW),
     # Its faults are for URLs with "documents" in them.
     "per_partition_automatic_failover": Account(_THREE, host="localhost.documents.test", bound=_SLOW),
+    # ... and its twin counts the regions that are left, of two.
+    "per_partition_automatic_failover_async": Account(_TWO, host="localhost.documents.test", bound=_SLOW),
     "service_request_retry_policy": Account(_TWO, host=_LOCAL, multi_write=True),
     # Thousands of requests, or waits of the tests themselves.
     "crud": _FAR,
@@ -149,17 +151,23 @@ CLIENT_ONLY = frozenset(
 
 def subject(file: str) -> str:
     """The name of a file without what all names have: `test_crud_async.py` is about `crud`."""
-    return file.removeprefix("test_").removesuffix(".py").removesuffix("_async")
+    return names_of(file)[1]
+
+
+def names_of(file: str) -> tuple[str, str]:
+    """What the table may call a file: itself, and together with its twin."""
+    own = file.removeprefix("test_").removesuffix(".py")
+    return own, own.removesuffix("_async")
 
 
 def account_of(file: str) -> Account:
     """The account that a file needs."""
-    return _ACCOUNTS.get(subject(file), _PLAIN)
+    return next((_ACCOUNTS[each] for each in names_of(file) if each in _ACCOUNTS), _PLAIN)
 
 
 def named(file: str) -> bool:
     """Whether the table names the file; a name that the suite no longer has is a mistake in the table."""
-    return subject(file) in {*_ACCOUNTS, *NOT_SERVED, *CLIENT_ONLY}
+    return not subjects().isdisjoint(names_of(file))
 
 
 def subjects() -> frozenset[str]:

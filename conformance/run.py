@@ -100,7 +100,7 @@ class _Run:
 
 def _choose(there: list[str], asked: list[str], *, everything: bool) -> tuple[list[str], list[str]]:
     """The files that run, and those that do not."""
-    if gone := accounts.subjects() - {accounts.subject(each) for each in there}:
+    if gone := accounts.subjects() - {name for each in there for name in accounts.names_of(each)}:
         raise ValueError(f"the suite has no file about {', '.join(sorted(gone))}")
     if not asked:
         left = {*accounts.NOT_SERVED, *(() if everything else accounts.CLIENT_ONLY)}
