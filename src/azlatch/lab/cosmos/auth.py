@@ -89,7 +89,7 @@ class Authority:
             raise _unauthorized(
                 "Required Header authorization is missing. Ensure a valid Authorization token is passed."
             )
-        token = unquote(header)
+        token = _unquoted(header)
         if len(token) > _LONGEST_TOKEN:
             raise _unauthorized("The authorization token is too long.")
         kind, version, signature = _parts(token)
@@ -181,19 +181,27 @@ def _payloads(request: Request, date: str) -> list[str]:
     else:
         kind, link = (parts[-2] if parts else ""), parts
     dates = f"{date}\n\n" if date else f"\n{request.header('date')}\n"
-    verb, kind, dates = request.method.lower(), unquote(kind).lower(), dates.lower()
-    full = "/".join(link)
-    if "%" in full:
-        full = unquote(full)
+    verb, kind, dates = request.method.lower(), _unquoted(kind).lower(), dates.lower()
+    full = _unquoted("/".join(link))
     links = [full]
     if link and (kind == "offers" or (link[0] == "dbs" and _is_resource_id("".join(link[1:2])))):
-        links.append(unquote(link[-1]).lower())
+        links.append(_unquoted(link[-1]).lower())
     return [f"{verb}\n{kind}\n{each}\n{dates}" for each in links]
+
+
+def _unquoted(text: str) -> str:
+    """What `unquote` gives, faster: of most texts nothing is quoted but what a signature has in it."""
+    if "%" not in text:
+        return text
+    plain = text.replace("%3D", "=").replace("%26", "&").replace("%2B", "+").replace("%2F", "/")
+    return plain if "%" not in plain else unquote(text)
 
 
 def _is_resource_id(name: str) -> bool:
     """Whether a database is named by its resource id: four bytes in Base64, with `-` for `/`."""
-    name = unquote(name)
+    if len(name) < 8:
+        return False
+    name = _unquoted(name)
     if len(name) != 8 or not name.endswith("=="):
         return False
     try:

@@ -40,6 +40,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: LabServer, region: str) -> None:
         self._server = server
         self._limits = server.limits
+        self._most_head = server.limits.head
         self._region = region
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpRequestParser(self)
@@ -138,12 +139,18 @@ class Connection(asyncio.Protocol):
         self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_head(len(name) + len(value) + 4)
-        if self._error is None:
-            key = name.decode("latin-1").lower()
-            before = self._headers.get(key)
-            text = _text(value)
-            self._headers[key] = text if before is None else f"{before},{text}"
+        # Called twenty times a request, so it calls as little as it can.
+        self._head_parsed += len(name) + len(value) + 4
+        if self._head_parsed > self._most_head:
+            self._count_head(0)
+            return
+        key = _NAMES.get(name) or _name(name)
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            text = value.decode("latin-1")
+        headers = self._headers
+        headers[key] = f"{headers[key]},{text}" if key in headers else text
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -332,6 +339,19 @@ class Connection(asyncio.Protocol):
         with contextlib.suppress(OSError):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
         transport.abort()
+
+
+#: Names of headers as they were sent, and in lower case; clients send the same ones again and again.
+_NAMES: dict[bytes, str] = {}
+_MOST_NAMES, _LONGEST_NAME = 1_024, 128
+
+
+def _name(name: bytes) -> str:
+    """A header's name in lower case."""
+    key = name.decode("latin-1").lower()
+    if len(_NAMES) < _MOST_NAMES and len(name) <= _LONGEST_NAME:
+        _NAMES[name] = key
+    return key
 
 
 def _text(value: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import unquote
 
@@ -81,22 +82,32 @@ def route_of(request: Request) -> Route:
         if request.method != "GET":
             raise ServiceError(405, "The account can only be read.")
         return Route("read", "account")
-    parts = path.split("/")
-    if "%" in path:
-        parts = [unquote(each) for each in parts]
+    # Of most paths the last name alone is new.
+    name = ""
+    if path.count("/") % 2:
+        path, _, name = path.rpartition("/")
+    parents, kind = _place(path)
+    name = unquote(name) if "%" in name else name
+    if kind == "operations":
+        if name != "partitionkeydelete" or request.method != "POST":
+            raise ServiceError(404, "There is no such operation at this path.")
+        return Route("delete-key", "docs", parents)
+    return Route(_verb(request, kind, name), kind, parents, name)
+
+
+@lru_cache(maxsize=1_024)
+def _place(path: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    """The parents that a path names which ends with a kind, and that kind."""
+    parts = [unquote(each) for each in path.split("/")]
     parents: list[tuple[str, str]] = []
     before = ""
-    for at in range(0, len(parts), 2):
-        kind = parts[at]
+    for kind, name in zip(parts[::2], [*parts[1::2], None], strict=True):
         if kind not in PARENTS or before not in PARENTS[kind]:
             raise ServiceError(404, "There is no such resource type at this path.")
-        name = parts[at + 1] if at + 1 < len(parts) else ""
+        if name is None:
+            return tuple(parents), kind
         if kind == "operations":
-            if name != "partitionkeydelete" or request.method != "POST" or at + 2 < len(parts):
-                raise ServiceError(404, "There is no such operation at this path.")
-            return Route("delete-key", "docs", tuple(parents))
-        if at + 2 >= len(parts):
-            return Route(_verb(request, kind, name), kind, tuple(parents), name)
+            raise ServiceError(404, "There is no such operation at this path.")
         if not name:
             raise ServiceError(404, "A name is missing in the request path.")
         parents.append((kind, name))
