@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import requests
@@ -267,6 +268,20 @@ def test_keys_that_are_none(key: str) -> None:
     """Said before anything is started."""
     with pytest.raises(UsageError, match="key"):
         CosmosLab(engine=FakeEngine, key=key)
+
+
+@pytest.mark.parametrize("quoted", ["", "=&", "=&+/", "=&+/temr"])
+@pytest.mark.parametrize("lower", [False, True])
+def test_a_token_may_be_quoted_in_any_way(quoted: str, lower: bool) -> None:
+    """Not at all, as the SDK does it, wholly, and with digits of either case."""
+    headers = signed("get", "/dbs/d", "dbs/d", "dbs")
+    token = unquote(headers["authorization"])
+    form = "%{:02x}" if lower else "%{:02X}"
+    headers["authorization"] = "".join(form.format(ord(each)) if each in quoted else each for each in token)
+    Authority().check(Request("GET", "/dbs/d", headers), NOW)
+    # Quoted twice it is another one.
+    headers["authorization"] = token.replace("=", "%253D")
+    assert refused(Authority(), Request("GET", "/dbs/d", headers))[0] == 401
 
 
 def test_by_way_of_the_server(lab: CosmosLab) -> None:

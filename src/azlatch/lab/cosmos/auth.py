@@ -89,7 +89,7 @@ class Authority:
             raise _unauthorized(
                 "Required Header authorization is missing. Ensure a valid Authorization token is passed."
             )
-        token = _unquoted(header)
+        token = _unquoted_token(header)
         if len(token) > _LONGEST_TOKEN:
             raise _unauthorized("The authorization token is too long.")
         kind, version, signature = _parts(token)
@@ -159,6 +159,12 @@ def _written(moment: float) -> str:
     return formatdate(moment, usegmt=True)
 
 
+def _unquoted_token(header: str) -> str:
+    """What `unquote` gives, at a third of its time: nothing but these four is quoted in a token."""
+    token = header.replace("%3D", "=").replace("%26", "&").replace("%2B", "+").replace("%2F", "/")
+    return token if "%" not in token else unquote(header)
+
+
 def _parts(token: str) -> tuple[str, str, str]:
     """Type, version and signature of `type=…&ver=…&sig=…`."""
     found = {}
@@ -181,27 +187,16 @@ def _payloads(request: Request, date: str) -> list[str]:
     else:
         kind, link = (parts[-2] if parts else ""), parts
     dates = f"{date}\n\n" if date else f"\n{request.header('date')}\n"
-    verb, kind, dates = request.method.lower(), _unquoted(kind).lower(), dates.lower()
-    full = _unquoted("/".join(link))
-    links = [full]
+    verb, kind, dates = request.method.lower(), unquote(kind).lower(), dates.lower()
+    links = [unquote("/".join(link))]
     if link and (kind == "offers" or (link[0] == "dbs" and _is_resource_id("".join(link[1:2])))):
-        links.append(_unquoted(link[-1]).lower())
+        links.append(unquote(link[-1]).lower())
     return [f"{verb}\n{kind}\n{each}\n{dates}" for each in links]
-
-
-def _unquoted(text: str) -> str:
-    """What `unquote` gives, faster: of most texts nothing is quoted but what a signature has in it."""
-    if "%" not in text:
-        return text
-    plain = text.replace("%3D", "=").replace("%26", "&").replace("%2B", "+").replace("%2F", "/")
-    return plain if "%" not in plain else unquote(text)
 
 
 def _is_resource_id(name: str) -> bool:
     """Whether a database is named by its resource id: four bytes in Base64, with `-` for `/`."""
-    if len(name) < 8:
-        return False
-    name = _unquoted(name)
+    name = unquote(name)
     if len(name) != 8 or not name.endswith("=="):
         return False
     try:

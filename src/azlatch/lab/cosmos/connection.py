@@ -12,6 +12,7 @@ import logging
 import socket
 import struct
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import httptools
@@ -40,7 +41,6 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: LabServer, region: str) -> None:
         self._server = server
         self._limits = server.limits
-        self._most_head = server.limits.head
         self._region = region
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpRequestParser(self)
@@ -141,15 +141,10 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         # Called twenty times a request, so it calls as little as it can.
         self._head_parsed += len(name) + len(value) + 4
-        if self._head_parsed > self._most_head:
+        if self._head_parsed > self._limits.head:
             self._count_head(0)
             return
-        key = _NAMES.get(name) or _name(name)
-        try:
-            text = value.decode()
-        except UnicodeDecodeError:
-            text = value.decode("latin-1")
-        headers = self._headers
+        key, text, headers = _name(name), _text(value), self._headers
         headers[key] = f"{headers[key]},{text}" if key in headers else text
 
     def on_headers_complete(self) -> None:
@@ -341,17 +336,10 @@ class Connection(asyncio.Protocol):
         transport.abort()
 
 
-#: Names of headers as they were sent, and in lower case; clients send the same ones again and again.
-_NAMES: dict[bytes, str] = {}
-_MOST_NAMES, _LONGEST_NAME = 1_024, 128
-
-
+@lru_cache(maxsize=256)
 def _name(name: bytes) -> str:
-    """A header's name in lower case."""
-    key = name.decode("latin-1").lower()
-    if len(_NAMES) < _MOST_NAMES and len(name) <= _LONGEST_NAME:
-        _NAMES[name] = key
-    return key
+    """A header's name in lower case; clients send the same ones again and again."""
+    return name.decode("latin-1").lower()
 
 
 def _text(value: bytes) -> str:

@@ -87,7 +87,7 @@ def route_of(request: Request) -> Route:
     if path.count("/") % 2:
         path, _, name = path.rpartition("/")
     parents, kind = _place(path)
-    name = unquote(name) if "%" in name else name
+    name = unquote(name)
     if kind == "operations":
         if name != "partitionkeydelete" or request.method != "POST":
             raise ServiceError(404, "There is no such operation at this path.")
@@ -98,21 +98,23 @@ def route_of(request: Request) -> Route:
 @lru_cache(maxsize=1_024)
 def _place(path: str) -> tuple[tuple[tuple[str, str], ...], str]:
     """The parents that a path names which ends with a kind, and that kind."""
-    parts = [unquote(each) for each in path.split("/")]
-    parents: list[tuple[str, str]] = []
+    *above, kind = [unquote(each) for each in path.split("/")]
+    parents = tuple(zip(above[::2], above[1::2], strict=True))
     before = ""
-    for kind, name in zip(parts[::2], [*parts[1::2], None], strict=True):
-        if kind not in PARENTS or before not in PARENTS[kind]:
-            raise ServiceError(404, "There is no such resource type at this path.")
-        if name is None:
-            return tuple(parents), kind
-        if kind == "operations":
+    for each, name in parents:
+        _check_place(each, before)
+        if each == "operations":
             raise ServiceError(404, "There is no such operation at this path.")
         if not name:
             raise ServiceError(404, "A name is missing in the request path.")
-        parents.append((kind, name))
-        before = kind
-    raise ServiceError(404, "There is no such resource.")
+        before = each
+    _check_place(kind, before)
+    return parents, kind
+
+
+def _check_place(kind: str, parent: str) -> None:
+    if parent not in PARENTS.get(kind, ()):
+        raise ServiceError(404, "There is no such resource type at this path.")
 
 
 def _verb(request: Request, kind: str, name: str) -> Verb:
