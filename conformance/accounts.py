@@ -56,6 +56,7 @@ class Account:
 
 
 _LOCAL = "localhost"
+_DOCUMENTS = "localhost.documents.test"
 _TWO = ("West US", "East US")
 _THREE = (*_TWO, "Central US")
 _BREAKER = {"AZURE_COSMOS_ENABLE_CIRCUIT_BREAKER": "True"}
@@ -89,9 +90,9 @@ _ACCOUNTS: dict[str, Account] = {
     ),
     "per_partition_circuit_breaker_sm_mrr": Account(_TWO, host=_LOCAL, environment=_BREAKER, bound=_SLOW),
     # Its faults are for URLs with "documents" in them.
-    "per_partition_automatic_failover": Account(_THREE, host="localhost.documents.test", bound=_SLOW),
+    "per_partition_automatic_failover": Account(_THREE, host=_DOCUMENTS, bound=_SLOW),
     # ... and its twin counts the regions that are left, of two.
-    "per_partition_automatic_failover_async": Account(_TWO, host="localhost.documents.test", bound=_SLOW),
+    "per_partition_automatic_failover_async": Account(_TWO, host=_DOCUMENTS, bound=_SLOW),
     "service_request_retry_policy": Account(_TWO, host=_LOCAL, multi_write=True),
     # Thousands of requests, or waits of the tests themselves.
     "crud": _FAR,

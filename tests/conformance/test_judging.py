@@ -94,3 +94,15 @@ def test_a_malformed_list_is_refused(harness, tmp_path, text):
     path.write_text(text)
     with pytest.raises(ValueError, match=r"expected\.toml"):
         harness.load(path)
+
+
+@pytest.mark.usefixtures("harness")
+def test_a_twin_has_the_account_of_its_file_unless_it_is_named_itself():
+    """Of the files about automatic failover, one counts three regions and its twin two."""
+    accounts = importlib.import_module("accounts")
+    assert accounts.account_of("test_session_async.py") is accounts.account_of("test_session.py")
+    name = "test_per_partition_automatic_failover"
+    counts = [len(accounts.account_of(each).regions) for each in (f"{name}.py", f"{name}_async.py")]
+    assert counts == [3, 2]
+    assert accounts.named(f"{name}_async.py")
+    assert not accounts.named("test_of_nothing.py")
