@@ -35,6 +35,7 @@ class _Unfit(Exception):
 
 
 _PLAIN = frozenset({str, int, bool, type(None)})
+_TEXTS = frozenset({str})
 
 
 def _copied(value: Any, level: int) -> Any:
@@ -47,26 +48,35 @@ def _copied(value: Any, level: int) -> Any:
         return value
     if level >= MOST_LEVELS:
         raise _Unfit("something", f"there are at most {MOST_LEVELS} levels")
-    name: Any = None
-    try:
-        if isinstance(value, Mapping):
-            found = {}
-            for name, each in value.items():
-                if not isinstance(name, str):
-                    raise _Unfit(f"the name {name!r}", "names in JSON are texts")
-                found[name] = each if type(each) in _PLAIN else _copied(each, level + 1)
-            return found
-        if isinstance(value, (list, tuple)):
-            listed: list[Any] = []
-            for each in value:
-                name = len(listed)
-                listed.append(each if type(each) in _PLAIN else _copied(each, level + 1))
-            return listed
-    except _Unfit as unfit:
-        if not unfit.found.startswith("the name") or unfit.path:
-            unfit.path.append(escaped(str(name)))
-        raise
+    if isinstance(value, Mapping):
+        return _copied_mapping(value, level)
+    if isinstance(value, (list, tuple)):
+        return [
+            each if type(each) in _PLAIN else _copied_inside(each, level, index)
+            for index, each in enumerate(value)
+        ]
     raise _Unfit(f"a {kind.__name__}", "JSON has no such value")
+
+
+def _copied_mapping(value: Mapping[Any, Any], level: int) -> dict[str, Any]:
+    for name in value if not _TEXTS.issuperset(map(type, value)) else ():
+        if not isinstance(name, str):
+            raise _Unfit(f"the name {name!r}", "names in JSON are texts")
+    # As a whole, because nearly all is plain; what is not is looked at one by one.
+    found = dict(value)
+    if not _PLAIN.issuperset(map(type, found.values())):
+        for name, each in found.items():
+            if type(each) not in _PLAIN:
+                found[name] = _copied_inside(each, level, name)
+    return found
+
+
+def _copied_inside(value: Any, level: int, name: str | int) -> Any:
+    try:
+        return _copied(value, level + 1)
+    except _Unfit as unfit:
+        unfit.path.append(escaped(str(name)))
+        raise
 
 
 def same(one: Any, other: Any) -> bool:
