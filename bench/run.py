@@ -1,7 +1,7 @@
 """`make bench`: azlatch beside other locks, all in one run, as medians and ratios.
 
 Beside filelock and redis-py on one machine, beside the Blob SDK's own leases on Azurite; and the lab's Cosmos
-DB beside `@vercel/cosmosdb-server`.
+DB beside `@vercel/cosmosdb-server`; `contracts.update_item` beside the same by hand.
 
 The contenders take turns in every round, so that a machine that slows down slows all of them. Nothing is
 asserted about time: a slow machine changes the numbers, hardly the ratios.
@@ -32,6 +32,7 @@ import pairs
 import redis_server
 import startup
 import table
+import updates
 from contender import US
 from crew import Crew
 from table import Row, Section
@@ -82,6 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
         sections += of_blob
         of_cosmos, peer = cosmos.measure(cosmos.QUICK if options.quick else cosmos.Plan(), progress.step)
         sections += of_cosmos
+        sections += updates.measure(updates.QUICK if options.quick else updates.Plan(), progress.step)
         progress.end()
     facts = {**_facts(redis=has_redis), "azurite": azurite, "@vercel/cosmosdb-server": peer}
     print("\n" + "\n".join(f"{name}: {value}" for name, value in facts.items()))

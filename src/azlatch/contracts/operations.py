@@ -13,7 +13,7 @@ its write was conditional on. From that follows what can be proved of a write wh
 
 from __future__ import annotations
 
-import base64
+import binascii
 import hashlib
 import re
 from collections.abc import Mapping
@@ -24,17 +24,25 @@ from azlatch.errors import UsageError
 PROPERTY = "azlatch_ops"
 MOST = 16
 _LIST = re.compile(r"[\w-]{8}\.[\w-]{6}(?: [\w-]{8}\.[\w-]{6})*", re.ASCII)
+#: An entry with the space before it.
+_WIDTH = 16
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def hashed(etag: str) -> str:
     """36 bits of a version's name."""
-    return base64.urlsafe_b64encode(hashlib.sha256(etag.encode()).digest()).decode()[:6]
+    return word(hashlib.sha256(etag.encode()).digest())[:6]
+
+
+def word(data: bytes) -> str:
+    """Bytes in URL-safe base64, as the module of that name has it, in fewer steps; six of them are an id."""
+    return binascii.b2a_base64(data, newline=False).translate(_URL_SAFE).decode()
 
 
 class Operations(NamedTuple):
-    """The operations that an item tells of, the newest last; each entry is `ID.HASH`."""
+    """The operations that an item tells of, as their text; it is taken apart when something is asked."""
 
-    entries: tuple[str, ...] = ()
+    text: str = ""
 
     @classmethod
     def of(cls, item: Mapping[str, Any]) -> Operations:
@@ -51,12 +59,17 @@ class Operations(NamedTuple):
                 f"the item's property {PROPERTY!r} is not what update_item writes there: "
                 "rename yours, or remove it if it is damaged"
             )
-        return cls(tuple(text.split()[-MOST:]))
+        return cls(text[1 - MOST * _WIDTH :])
+
+    @property
+    def entries(self) -> list[str]:
+        """Each as `ID.HASH`, the newest last."""
+        return self.text.split()
 
     @property
     def newest(self) -> str | None:
         """The id of the last one."""
-        return self.entries[-1][:8] if self.entries else None
+        return self.text[1 - _WIDTH :][:8] or None
 
     def has(self, operation: str | None) -> bool:
         """Whether the operation is among them."""
@@ -69,4 +82,5 @@ class Operations(NamedTuple):
 
     def then(self, operation: str, etag: str) -> str:
         """The property's value after one more, which is conditional on `etag`."""
-        return " ".join((*self.entries[1 - MOST :], f"{operation}.{hashed(etag)}"))
+        entry = f"{operation}.{hashed(etag)}"
+        return f"{self.text[1 - (MOST - 1) * _WIDTH :]} {entry}" if self.text else entry

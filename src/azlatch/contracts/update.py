@@ -51,6 +51,7 @@ from azlatch.errors import LatchError, OutcomeUnknown, UsageError
 LEAST_REQUEST = 0.05
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
+_NOT_OWN = (*sorted(SYSTEM_PROPERTIES), PROPERTY)
 
 
 class _Doubt(NamedTuple):
@@ -71,6 +72,23 @@ class Updating:
         has_rule: whether there is someone to ask about conflicts.
     """
 
+    # What is the same for all at first is kept once.
+
+    #: The paths of the partition key, each as its names; the driver sets it once it knows them.
+    key_paths: Sequence[Sequence[str]] = ()
+    _etag = ""
+    _operations = Operations()
+    _proposal: dict[str, Any] | None = None
+    _refused = False
+    _writing = False
+    _was_behind = False
+    _streak = 0
+    _attempts = 0
+    _conflicts = 0
+    _charge = 0.0
+    _throttles = 0
+    _last: tuple[LatchError, BaseException | None] | None = None
+
     def __init__(
         self,
         item_id: str,
@@ -85,22 +103,9 @@ class Updating:
         self._deadline = deadline
         self._random = random
         self._has_rule = has_rule
-        #: The paths of the partition key, each as its names; the driver sets it once it knows them.
-        self.key_paths: Sequence[Sequence[str]] = ()
         self._stored: dict[str, Any] = {}
-        self._etag = ""
-        self._operations = Operations()
-        self._proposal: dict[str, Any] | None = None
         self._theirs: dict[str, Any] = {}
         self._doubts: list[_Doubt] = []
-        self._refused = False
-        self._writing = False
-        self._was_behind = False
-        self._streak = 0
-        self._attempts = 0
-        self._conflicts = 0
-        self._spent = Spent()
-        self._last: tuple[LatchError, BaseException | None] | None = None
 
     # What the driver reports.
 
@@ -113,9 +118,8 @@ class Updating:
     def read(self, now: float, item: Mapping[str, Any], etag: str | None, spent: Spent) -> Step:
         """The item was read."""
         self._pay(spent)
-        if self._proposal is None:
-            return self._begin(dict(item), etag)
-        return self._read_back(now, dict(item), etag)
+        found = dict(item)
+        return self._begin(found, etag) if self._proposal is None else self._read_back(now, found, etag)
 
     def changed(self, now: float, proposal: Any, given: dict[str, Any]) -> Step:
         """The caller's change returned `proposal`; `given` is the copy that it got, as it left it."""
@@ -167,10 +171,11 @@ class Updating:
             raise UsageError(f"item {self._id!r} has no _etag: read it whole, with point reads or SELECT *")
         if item.get("id") != self._id:
             raise UsageError(f"this is item {item.get('id')!r}, and {self._id!r} is to be updated")
-        self._stored, self._etag = {**item, "_etag": etag}, etag
+        item["_etag"] = etag
+        self._stored, self._etag = item, etag
         self._operations = Operations.of(item)
         self._streak = 0
-        return Change(_visible(self._stored))
+        return Change(_visible(item))
 
     def _read_back(self, now: float, theirs: dict[str, Any], etag: str | None) -> Step:
         etag = etag or theirs.get("_etag")
@@ -195,7 +200,8 @@ class Updating:
             if not operations.used_up(doubt.etag) and not operations.has(doubt.newest):
                 return self._unknown("the item does not tell any more whether this update is in it")
         self._doubts.clear()
-        return self._conflict(now, {**theirs, "_etag": etag})
+        theirs["_etag"] = etag
+        return self._conflict(now, theirs)
 
     def _read_failed(self, now: float, answer: Answer) -> Step:
         if is_absent(answer) and self._was_behind and not answer.with_token:
@@ -210,7 +216,9 @@ class Updating:
 
     def _propose(self, now: float) -> Step:
         assert self._proposal is not None
-        if same(_own(self._proposal), _own(self._stored)):
+        before = _own(self._stored)
+        # What is not equal in Python is not the same in JSON either; it is told sooner.
+        if self._proposal == before and same(self._proposal, before):
             return Done(self._update("unchanged", self._stored, self._etag))
         self._streak = 0
         return self._replace(now)
@@ -241,7 +249,7 @@ class Updating:
     def _conflict(self, now: float, theirs: dict[str, Any]) -> Step:
         assert self._proposal is not None
         self._conflicts += 1
-        base, mine = _visible(self._stored), copied(_own(self._proposal))
+        base, mine = _visible(self._stored), copied(self._proposal)
         if not self._has_rule:
             return Failed(self.undecided(_visible(theirs), base, mine))
         if now >= self._deadline:
@@ -277,10 +285,11 @@ class Updating:
 
     def _body(self) -> dict[str, Any]:
         assert self._proposal is not None
-        return {**_own(self._proposal), PROPERTY: self._operations.then(self._operation, self._etag)}
+        return {**self._proposal, PROPERTY: self._operations.then(self._operation, self._etag)}
 
     def _checked(self, proposal: Any, versions: Sequence[Mapping[str, Any]], whose: str) -> dict[str, Any]:
-        if not isinstance(proposal, Mapping):
+        """The item to write, without what the service and update_item put into it."""
+        if type(proposal) is not dict and not isinstance(proposal, Mapping):
             raise UsageError(f"{whose} returned a {type(proposal).__name__}: return the item as a dict")
         wanted: dict[str, Any] = copied(proposal, f"the item that {whose} returned")
         if wanted.get("id") != self._id:
@@ -288,8 +297,10 @@ class Updating:
                 f"{whose} made the id {wanted.get('id')!r} of {self._id!r}: an id cannot be changed"
             )
         for name in SYSTEM_PROPERTIES & wanted.keys():
-            if not any(same(wanted[name], each.get(name)) for each in versions):
+            value = wanted.pop(name)
+            if value is not versions[0].get(name) and not any(same(value, each.get(name)) for each in versions):
                 raise UsageError(f"{whose} changed {name}, which the service alone sets")
+        wanted.pop(PROPERTY, None)
         for path in self.key_paths:
             if not same(_at(wanted, path), _at(versions[0], path)):
                 raise UsageError(
@@ -301,7 +312,8 @@ class Updating:
     # Ends and pauses.
 
     def _applied(self, stored: dict[str, Any], etag: str, *, recovered: bool) -> Step:
-        return Done(self._update("applied", {**stored, "_etag": etag}, etag, recovered=recovered))
+        stored["_etag"] = etag
+        return Done(self._update("applied", stored, etag, recovered=recovered))
 
     def _update(
         self,
@@ -311,13 +323,13 @@ class Updating:
         *,
         recovered: bool = False,
     ) -> Update:
-        spent = self._spent
         return Update(
-            outcome, item, etag, self._attempts, self._conflicts, spent.throttles, spent.charge, recovered
+            outcome, item, etag, self._attempts, self._conflicts, self._throttles, self._charge, recovered
         )
 
     def _pay(self, spent: Spent) -> None:
-        self._spent = Spent(self._spent.charge + spent.charge, self._spent.throttles + spent.throttles)
+        self._charge += spent.charge
+        self._throttles += spent.throttles
 
     def _limit(self, now: float) -> float:
         """Half of what is left, so that a request that hangs leaves time to find out what became of it."""
@@ -365,13 +377,18 @@ class Updating:
 
 
 def _own(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item without what the service and update_item put into it."""
-    return {name: value for name, value in item.items() if name not in SYSTEM_PROPERTIES and name != PROPERTY}
+    """The item without what the service and update_item put into it; its values are shared."""
+    own = dict(item)
+    for name in _NOT_OWN:
+        own.pop(name, None)
+    return own
 
 
 def _visible(item: Mapping[str, Any]) -> dict[str, Any]:
     """A copy for the caller: without the list of operations, which is nobody else's to change."""
-    return copied({name: value for name, value in item.items() if name != PROPERTY})  # type: ignore[no-any-return]
+    found: dict[str, Any] = copied(item)
+    found.pop(PROPERTY, None)
+    return found
 
 
 def _at(item: Any, path: Sequence[str]) -> Any:

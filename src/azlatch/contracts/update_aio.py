@@ -48,7 +48,7 @@ async def update_item(
         match step:
             case Read() | Replace():
                 call = Call(core, step, token, sees_all=guarded)
-                if guarded:
+                if guarded and isinstance(step, Replace):
                     call.options["middlewares"] = (once(call.watch),)
                 try:
                     # The SDK's own timeouts do not cut the waits between its attempts.
@@ -65,6 +65,10 @@ async def update_item(
             case Change(base):
                 core.key_paths = key_paths(container)
                 step = core.changed(time.monotonic(), await _result(change(base)), base)
+            case Done(update):
+                return update
+            case Failed(error, cause):
+                raise error from cause
             case Reconcile():
                 assert reconcile is not None
                 try:
@@ -75,10 +79,6 @@ async def update_item(
             case Wait(seconds):
                 await asyncio.sleep(seconds)
                 step = core.waited(time.monotonic())
-            case Done(update):
-                return update
-            case Failed(error, cause):
-                raise error from cause
 
 
 def once(watch: Watch) -> Callable[[Any, Any], Awaitable[Any]]:
@@ -120,4 +120,6 @@ def _takes_middlewares() -> bool:
 
 
 async def _result(value: Any) -> Any:
+    if value is None or isinstance(value, dict):
+        return value
     return await value if inspect.isawaitable(value) else value

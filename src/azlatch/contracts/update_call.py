@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import os
 import random
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from azlatch.contracts.operations import word
 from azlatch.contracts.update import Updating
 from azlatch.contracts.update_steps import Read, Replace, Step
 from azlatch.contracts.watch import Stopped, Watch
@@ -47,20 +49,20 @@ class Call:
             "raw_response_hook": self.watch.answered,
         }
         if isinstance(step, Replace):
-            from azure.core import MatchConditions
-
-            self.options |= {"etag": step.etag, "match_condition": MatchConditions.IfNotModified}
+            self.options["etag"] = step.etag
+            self.options["match_condition"] = _if_not_modified()
         elif token is not None:
             self.options["session_token"] = token
 
     def succeeded(self, reply: Any) -> Step:
         """The next step after the SDK's answer."""
-        headers = reply.get_response_headers() if hasattr(reply, "get_response_headers") else {}
-        spent, now = self.watch.spent(headers), time.monotonic()
-        etag = (reply or {}).get("_etag") or headers.get("etag")
+        etag = reply.get("_etag") if reply else None
+        # The SDK copies all headers each time that it is asked, so only where nothing else has what is needed.
+        headers = {} if etag and self.watch.saw_it else _headers_of(reply)
+        spent, etag = self.watch.spent(headers), etag or headers.get("etag")
         if isinstance(self._step, Replace):
             return self._core.replaced(reply, etag, spent)
-        return self._core.read(now, reply, etag, spent)
+        return self._core.read(time.monotonic(), reply, etag, spent)
 
     def failed(self, error: Exception) -> Step:
         """The next step after an error of the SDK or the network; every other error is raised again."""
@@ -99,14 +101,14 @@ def prepared(
     return Updating(
         item_id,
         # Six random bytes: an item tells sixteen of them apart.
-        operation=secrets.token_urlsafe(6),
+        operation=word(os.urandom(6)),
         deadline=time.monotonic() + deadline,
         random=random.random,
         has_rule=reconcile is not None,
     )
 
 
-def key_paths(container: Any) -> list[list[str]]:
+def key_paths(container: Any) -> tuple[tuple[str, ...], ...]:
     """The paths of the partition key, from what the SDK keeps of the container; nothing if it keeps nothing.
 
     Without them the service refuses what is not to be changed, after it was sent.
@@ -114,9 +116,25 @@ def key_paths(container: Any) -> list[list[str]]:
     try:
         kept: Mapping[str, Any] = container.client_connection._container_properties_cache
         paths = kept[container.container_link]["partitionKey"]["paths"]
-        return [[name.strip('"') for name in path.strip("/").split("/")] for path in paths]
+        return _taken_apart(tuple(paths))
     except (AttributeError, KeyError, TypeError):
-        return []
+        return ()
+
+
+@functools.lru_cache(maxsize=64)
+def _taken_apart(paths: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(name.strip('"') for name in path.strip("/").split("/")) for path in paths)
+
+
+@functools.cache
+def _if_not_modified() -> Any:
+    from azure.core import MatchConditions
+
+    return MatchConditions.IfNotModified
+
+
+def _headers_of(reply: Any) -> Mapping[str, Any]:
+    return reply.get_response_headers() if hasattr(reply, "get_response_headers") else {}
 
 
 def _is_of_the_service(error: Exception) -> bool:

@@ -78,6 +78,10 @@ def update_item(
             case Change(base):
                 core.key_paths = key_paths(container)
                 step = core.changed(time.monotonic(), _plain(change(base)), base)
+            case Done(update):
+                return update
+            case Failed(error, cause):
+                raise error from cause
             case Reconcile():
                 assert reconcile is not None
                 try:
@@ -88,14 +92,10 @@ def update_item(
             case Wait(seconds):
                 time.sleep(seconds)
                 step = core.waited(time.monotonic())
-            case Done(update):
-                return update
-            case Failed(error, cause):
-                raise error from cause
 
 
 def _plain(result: Any) -> Any:
-    if inspect.iscoroutine(result):
+    if result is not None and inspect.iscoroutine(result):
         result.close()
         raise UsageError("this function is a coroutine: use update_item of azlatch.contracts.aio")
     return result

@@ -41,6 +41,17 @@ class Watch:
         written_etag: the version that a write made, if an answer said so.
     """
 
+    # What they are at first is kept once: there are two of these for each update.
+    _sends = 0
+    _on_wire = 0
+    _open = 0
+    _refused = True
+    _last: Answer | None = None
+    _charge = 0.0
+    _throttles = 0
+    token: str | None = None
+    written_etag: str | None = None
+
     def __init__(
         self, method: Literal["GET", "PUT"], ends: float, clock: Callable[[], float], *, sees_all: bool = True
     ) -> None:
@@ -48,24 +59,15 @@ class Watch:
         self._ends = ends
         self._clock = clock
         self._sees_all = sees_all
-        self._sends = 0
-        self._on_wire = 0
-        self._open = 0
-        self._refused = True
-        self._last: Answer | None = None
-        self._charge = 0.0
-        self._throttles = 0
-        self.token: str | None = None
-        self.written_etag: str | None = None
 
     # The hooks.
 
     def sending(self, request: Any) -> None:
         """A request goes out. Raises Stopped for a write of which an earlier one may have been applied."""
         sent = request.http_request
-        if not self._is_ours(sent):
+        if sent.method != self._method or "/docs/" not in sent.url:
             return
-        if self._method == "PUT" and not self.nothing_applied:
+        if self._sends and self._method == "PUT" and not self.nothing_applied:
             raise Stopped
         self._sends += 1
         self._open += 1
@@ -81,15 +83,17 @@ class Watch:
 
     def answered(self, response: Any) -> None:
         """An answer came. Raises Stopped if the SDK must not do what it does after such an answer."""
-        if not self._is_ours(response.http_request):
+        sent, got = response.http_request, response.http_response
+        if sent.method != self._method or "/docs/" not in sent.url:
             return
-        status, headers = int(response.http_response.status_code), response.http_response.headers
+        status, headers = int(got.status_code), got.headers
         self._open -= 1
         self._charge += number(headers, _CHARGE)
-        self._throttles += status in (429, 449)
         if status < 400:
-            self.written_etag = headers.get("etag") if self._method == "PUT" else None
+            if self._method == "PUT":
+                self.written_etag = headers.get("etag")
             return
+        self._throttles += status in (429, 449)
         self._refused = self._refused and is_refusal(status)
         self._last = Answer(status, int(number(headers, _SUBSTATUS)), retry_after(headers))
         if self._method == "PUT" and not is_refusal(status):
@@ -97,10 +101,12 @@ class Watch:
         if status == 429 and self._clock() + (self._last.retry_after or 0.0) >= self._ends:
             raise Stopped
 
-    def _is_ours(self, request: Any) -> bool:
-        return bool(request.method == self._method) and "/docs/" in request.url
-
     # What came of it.
+
+    @property
+    def saw_it(self) -> bool:
+        """Whether the client's hooks tell of requests at all."""
+        return self._sends > 0
 
     @property
     def nothing_applied(self) -> bool:
