@@ -84,6 +84,8 @@ Verdict = Applied | Refused | NotTaken | Unknown
 _LATER = {(429, None), (449, None), (403, 3), (403, 1008), (404, 1002), (410, None), (423, None)}
 #: The same for an operation of the batch.
 _LATER_INSIDE = (429, 449)
+#: A management operation has a lock for a while; some such answers are 412, and say nothing of a condition.
+_BUSY = "busy"
 
 
 def is_refusal(status: int | None) -> bool:
@@ -112,9 +114,10 @@ def judge(answer: Answer, names: Sequence[tuple[int | None, str, str]]) -> Verdi
     if is_refusal(answer.status):
         if answer.uncertain:
             return Unknown("the SDK may have sent it before, and that was not answered", answer.status)
-        kind = kind_of(answer.status, answer.substatus)
+        kind = kind_of(answer.status, answer.substatus, "batch")
         root = FailedOperation(None, "batch", None, answer.status, answer.substatus, kind)
-        return NotTaken(root) if may_come_later(answer.status, answer.substatus) else Refused(root)
+        later = may_come_later(answer.status, answer.substatus) or kind == _BUSY
+        return NotTaken(root) if later else Refused(root)
     if answer.status < 400:
         return Unknown("the answer has no readable results", answer.status)
     return Unknown(f"the answer {answer.status} does not say whether it was processed", answer.status)
@@ -141,7 +144,8 @@ def _judge_results(answer: Answer, names: Sequence[tuple[int | None, str, str]])
     if not is_refusal(root.status):
         return Unknown(f"operation {root.operation} was answered {root.status}", answer.status)
     dependents = tuple(each for each in failed if each is not root and each.status == 424)
-    return NotTaken(root, dependents) if root.status in _LATER_INSIDE else Refused(root, dependents)
+    later = root.status in _LATER_INSIDE or root.kind == _BUSY
+    return NotTaken(root, dependents) if later else Refused(root, dependents)
 
 
 def _is_result(each: object) -> bool:

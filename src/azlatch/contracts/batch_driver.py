@@ -71,7 +71,7 @@ class DrivenBatch(BatchBuilder):
             verdict = judge(Answer(503, not_sent=True), [])
         assert isinstance(verdict, Refused | NotTaken)
         kind = BatchFailed if isinstance(verdict, Refused) else BatchNotTaken
-        cause, cure = words_for(verdict.root.kind)
+        cause, cure = words_for(verdict.root)
         return kind(
             f"the container could not be read ({verdict.root.code} {verdict.root.kind}): {cause}. Nothing was "
             f"sent. Cure: {cure}",

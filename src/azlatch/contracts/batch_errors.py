@@ -15,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from azlatch.contracts.classifier import meaning_of
+from azlatch.contracts.fields import operation_of
+from azlatch.contracts.words import words_of
 from azlatch.errors import LatchError, OutcomeUnknown, Who
 
 if TYPE_CHECKING:
@@ -31,7 +34,8 @@ class FailedOperation:
             and `once` for what those add.
         item_id: of the item; None for the whole.
         status, substatus: as they were answered; substatus is None where there was none.
-        kind: the answer as a word for programs, such as `stale_version`.
+        kind: the answer as a word for programs, such as `stale_version`: what `classify` says of it, or
+            `unreachable` where no connection was made.
     """
 
     index: int | None
@@ -119,43 +123,29 @@ class BatchOutcomeUnknown(OutcomeUnknown):
         self.diagnostics = diagnostics
 
 
-#: What an answer is, by status and substatus, else by status alone; the words of `azlatch explain`.
-_KINDS: Mapping[tuple[int, int | None], str] = {
-    (400, None): "bad_request",
-    (400, 1001): "immutable_partition_key",
-    (400, 1024): "container_changed",
-    (401, None): "denied",
-    (403, None): "denied",
-    (403, 3): "wrong_region",
-    (403, 1008): "wrong_region",
-    (403, 1014): "partition_full",
-    (404, None): "absent",
-    (404, 1002): "behind_session",
-    (404, 1003): "owner_missing",
-    (408, None): "unknown_outcome",
-    (409, None): "already_exists",
-    (409, 3301): "unique_key",
-    (410, None): "partition_moved",
-    (412, None): "stale_version",
-    (413, None): "too_large",
-    (424, None): "failed_dependency",
-    (429, None): "throttled",
-    (429, 3214): "hot_key",
-    (449, None): "concurrent_write",
-    (500, None): "unknown_outcome",
-    (503, None): "unavailable",
-}
-
-#: Cause and cure of each kind, for people.
+#: What a batch says of a text of the table, as cause and cure, where it knows more than the table: what becomes
+#: of the rest of it.
 _WORDS: Mapping[str, tuple[str, str]] = {
     "bad_request": ("the service calls it invalid", "correct what the batch says of it"),
-    "immutable_partition_key": (
-        "its partition key is not the batch's",
-        "a batch is for one partition key, and a key cannot be changed in place",
+    **dict.fromkeys(
+        ("immutable_key", "wrong_key"),
+        (
+            "its partition key is not the batch's",
+            "a batch is for one partition key, and a key cannot be changed in place",
+        ),
     ),
-    "container_changed": ("the container was deleted and made again", "make a new container client"),
-    "denied": ("this identity may not", "give it the right to write items in this container"),
-    "wrong_region": ("this region does not take writes now", "send it again when the failover is done"),
+    **dict.fromkeys(
+        ("container_changed", "name_cache"),
+        ("the container was deleted and made again", "make a new container client"),
+    ),
+    **dict.fromkeys(
+        ("forbidden", "role"),
+        ("this identity may not", "give it the right to write items in this container"),
+    ),
+    **dict.fromkeys(
+        ("write_region", "region_left"),
+        ("this region does not take writes now", "send it again when the failover is done"),
+    ),
     "partition_full": (
         "the logical partition is full at 20 GB",
         "spread the items over more partition key values",
@@ -168,37 +158,65 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         "no replica had caught up with the session token",
         "send it again, with the same token",
     ),
-    "owner_missing": ("the database or the container does not exist", "create it, or correct its name"),
-    "already_exists": (
+    **dict.fromkeys(
+        ("owner_missing", "owner_missing_for"),
+        ("the database or the container does not exist", "create it, or correct its name"),
+    ),
+    "exists": (
         "the id is taken under this partition key",
         "read the item, and replace it with its etag if it is to be changed",
     ),
-    "unique_key": ("another item has the same values in a unique key", "change these values"),
-    "partition_moved": ("its partition was being split or moved", "send it again"),
-    "stale_version": (
-        "the condition does not hold any more: the item was changed since it was read",
-        "read it again, decide what the change means now, and build a new batch",
+    **dict.fromkeys(
+        ("unique_key", "unique_or_id"),
+        ("another item has the same values in a unique key", "change these values"),
     ),
-    "too_large": ("it is too large", "divide the batch; what is divided is not atomic any more"),
-    "throttled": (
-        "the request units of its partition are used up",
-        "send it again later, or raise the throughput",
+    "partition_moved": ("its partition was being split or moved", "send it again"),
+    **dict.fromkeys(
+        ("stale_version", "patch_condition"),
+        (
+            "the condition does not hold any more: the item was changed since it was read",
+            "read it again, decide what the change means now, and build a new batch",
+        ),
+    ),
+    **dict.fromkeys(
+        ("too_large", "batch_too_large"),
+        ("it is too large", "divide the batch; what is divided is not atomic any more"),
+    ),
+    **dict.fromkeys(
+        ("throttled", "request_units"),
+        (
+            "the request units of its partition are used up",
+            "send it again later, or raise the throughput",
+        ),
     ),
     "hot_key": ("this one partition key gets more than its share", "spread the load over more key values"),
     "concurrent_write": ("another write to the same item was in progress", "send it again"),
+}
+#: The same where nothing was answered that is in the table.
+_UNANSWERED: Mapping[str, tuple[str, str]] = {
     "unavailable": ("the service was not available", "send it again"),
     "unreachable": ("no connection could be made", "check the network, and send it again"),
 }
 
 
-def kind_of(status: int, substatus: int | None) -> str:
-    """An answer as a word; `unknown` for what is not in the table."""
-    return _KINDS.get((status, substatus)) or _KINDS.get((status, None)) or "unknown"
+def kind_of(status: int, substatus: int | None, operation: str) -> str:
+    """An answer to an operation as a word: the one that `classify` has for it."""
+    return meaning_of(status, substatus, operation_of(operation)).kind
 
 
-def words_for(kind: str) -> tuple[str, str]:
-    """Cause and cure of a kind, each a part of a sentence."""
-    return _WORDS.get(kind, ("the service refused it", "see what its status means: azlatch explain"))
+def words_for(root: FailedOperation) -> tuple[str, str]:
+    """Cause and cure, each a part of a sentence."""
+    meaning = meaning_of(root.status, root.substatus, operation_of(root.operation))
+    if root.kind in _UNANSWERED and meaning.kind != root.kind:
+        return _UNANSWERED[root.kind]
+    if meaning.text in _WORDS:
+        return _WORDS[meaning.text]
+    cause, cure = words_of("en").texts[meaning.text]
+    return _part(cause), _part(cure)
+
+
+def _part(sentences: str) -> str:
+    return (sentences[0].lower() + sentences[1:]).removesuffix(".")
 
 
 def failed_operation(
@@ -208,4 +226,4 @@ def failed_operation(
     status = int(answer["statusCode"])
     substatus = answer.get("subStatusCode")
     number = int(substatus) if isinstance(substatus, int | str) and str(substatus).isdecimal() else None
-    return FailedOperation(index, operation, item_id, status, number, kind_of(status, number))
+    return FailedOperation(index, operation, item_id, status, number, kind_of(status, number or 0, operation))

@@ -24,9 +24,11 @@ from azlatch.contracts.batch_plan import VOID, Plan
 from azlatch.contracts.batch_result import BatchDiagnostics, BatchResult, OperationResult
 from azlatch.errors import FenceRejected, UsageError
 
-#: Waits between attempts, where the answer names none: doubled up to the longest.
 _NOTHING = "Nothing of the batch was written."
+#: Waits between attempts, where the answer names none: doubled up to the longest.
 SHORTEST_WAIT_S, LONGEST_WAIT_S = 0.02, 1.0
+#: What is said of a marker that is there where it should not be, or is another one than was thought.
+_OTHERWISE_THERE = ("absent", "already_exists", "stale_version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +119,11 @@ class Run:
     def _refused(self, verdict: Refused) -> Generator[Step, Any, BatchResult | None]:
         """What a refusal leads to: an earlier result, an error, or None: send again."""
         root = verdict.root
-        if root.operation == "once" and root.status in (404, 409, 412):
+        if root.operation == "once" and root.kind in _OTHERWISE_THERE:
             return (yield from self._marker_is_there())
-        if root.operation == "guard" and root.status in (404, 409):
+        if root.operation == "guard" and root.kind in ("absent", "already_exists"):
             # The first use of a gate: of several, one creates it, and the others meet its fence.
-            self._plan.gate_exists = root.status == 409
+            self._plan.gate_exists = root.kind == "already_exists"
             yield from self._pause(verdict, None)
             return None
         if self._unknown is not None:
@@ -130,7 +132,7 @@ class Run:
             if earlier is not None:
                 return earlier
             self._error = said
-        if root.operation == "guard" and root.status == 412:
+        if root.operation == "guard" and root.kind == "stale_version":
             yield from self._fence_rejected(root)
         raise self._failed(verdict)
 
@@ -168,7 +170,7 @@ class Run:
                 self._unknown = None
                 return None
             if isinstance(verdict, Refused):
-                if verdict.root.operation != "once" or verdict.root.status not in (404, 409, 412):
+                if verdict.root.operation != "once" or verdict.root.kind not in _OTHERWISE_THERE:
                     raise self._outcome_unknown()
                 marker = yield from self._look_at_marker()
                 if marker is not None and self._plan.state_of(marker) != VOID:
@@ -205,7 +207,7 @@ class Run:
 
     def _failed(self, verdict: Refused | NotTaken, retry_after_s: float | None = None) -> BatchFailed:
         root = verdict.root
-        cause, cure = words_for(root.kind)
+        cause, cure = words_for(root)
         for_good = isinstance(verdict, Refused)
         code = f"{root.code} {root.kind}" if root.status else root.kind
         became = "was refused" if for_good else "was not taken in time"

@@ -13,18 +13,28 @@ from azlatch.contracts.table import TABLE, UNKNOWN
 from azlatch.contracts.words import Words, words_of
 
 _READS = ("read", "query")
+
+
+class Meaning(NamedTuple):
+    """What an answer is, whose job it is, and the key of the text that says so."""
+
+    kind: Kind
+    who: Who
+    text: str
+
+
 #: Where what was asked for says more than the numbers: the kind, whose job it is, and the text.
-_REFINED: dict[tuple[Key, Operation | None], tuple[Kind, Who, str]] = {
+_REFINED: dict[tuple[Key, Operation | None], Meaning] = {
     **{
-        ((404, 0), operation): ("owner_missing", "operations", "owner_missing_for")
+        ((404, 0), operation): Meaning("owner_missing", "operations", "owner_missing_for")
         for operation in ("create", "upsert", "query")
     },
     **{
-        ((400, 1001), operation): ("bad_request", "caller", "wrong_key")
+        ((400, 1001), operation): Meaning("bad_request", "caller", "wrong_key")
         for operation in ("create", "read", "delete", "query", "batch")
     },
     **{
-        ((409, 0), operation): ("unique_key", "caller", "unique_or_id")
+        ((409, 0), operation): Meaning("unique_key", "caller", "unique_or_id")
         for operation in ("replace", "patch", "upsert")
     },
 }
@@ -69,14 +79,17 @@ def classify(
         return _diagnose(Evidence(), None, chosen)
 
 
+def meaning_of(status: int, substatus: int | None, operation: Operation | None = None) -> Meaning:
+    """What `classify` says of an answer whose numbers are known, without its texts."""
+    return _meaning(_look_up(Evidence(status, substatus)), operation)
+
+
 def _diagnose(found: Evidence, given: Operation | None, language: Language) -> Diagnosis:
     words = words_of(language)
     operation = operation_of(given) or found.operation
     place = _look_up(found)
-    kind, who, text = _REFINED.get((place.key, operation), (place.row.kind, place.row.who, place.row.text))
+    kind, who, text = _meaning(place, operation)
     safe, reason = _again(place, operation)
-    if kind == "unknown_outcome" and operation in _READS:
-        kind = "no_answer"
     notes = [*place.notes, *found.notes, *_remarks(place.key, operation)]
     if given is not None and operation_of(given) is None:
         notes.append(note("unknown_operation"))
@@ -99,6 +112,14 @@ def _diagnose(found: Evidence, given: Operation | None, language: Language) -> D
         activity_id=found.activity_id,
         notes=tuple(_said(words, each) for each in dict.fromkeys(notes)),
     )
+
+
+def _meaning(place: _Place, operation: Operation | None) -> Meaning:
+    row = place.row
+    found = _REFINED.get((place.key, operation)) or Meaning(row.kind, row.who, row.text)
+    if found.kind == "unknown_outcome" and operation in _READS:
+        return found._replace(kind="no_answer")
+    return found
 
 
 def _look_up(found: Evidence) -> _Place:

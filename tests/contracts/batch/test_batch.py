@@ -120,6 +120,15 @@ def _answer(family: Any, results: Any, headers: dict[str, str] | None = None, ho
     return Container() if family.name == "sync" else AsyncContainer()
 
 
+def test_a_lock_of_a_management_operation_is_no_older_fence(family: Any) -> None:
+    """A 412 of a split is waited out: nobody is told that another holder came after."""
+    locked = {"statusCode": 412, "subStatusCode": 2012}
+    container = _answer(family, [locked, {"statusCode": 424}], hooked=True)
+    with pytest.raises(BatchNotTaken, match="412/2012 busy: a management operation") as caught:
+        family.execute(family.batch(container=container).create(_item("a")).guard(7), deadline=0.2)
+    assert (caught.value.root.operation, container.calls > 1) == ("guard", True)
+
+
 @pytest.mark.parametrize("results", [[], [{"statusCode": 201}], [{"statusCode": 201}] * 3, [{}, {}], ["x", 1]])
 def test_c2_19_results_that_do_not_match_are_an_unknown_outcome(family: Any, results: Any) -> None:
     """Row 19: an answer with other than one result for each operation proves nothing."""
