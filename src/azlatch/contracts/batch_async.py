@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,8 +29,8 @@ class Batch(DrivenBatch):
         """Sends it, and returns what became of each operation once all of them were applied.
 
         Args:
-            deadline: seconds; nothing is sent again after that. A send that is under way is not cut short by it
-                by more than the SDK's own time for an answer.
+            deadline: seconds; nothing is sent again after that. A send that is under way has until then, and at
+                least half a second.
 
         Raises:
             BatchFailed: nothing was written; `root` is the operation that is the cause.
@@ -39,7 +40,9 @@ class Batch(DrivenBatch):
             UsageError: the service would refuse it; nothing was sent.
         """
         seconds = sdk.check_deadline(deadline)
-        flow = self._begin(seconds, await self._describe())
+        began = time.monotonic()
+        properties = await self._describe(seconds)
+        flow = self._begin(seconds, time.monotonic() - began, properties)
         step = next(flow)
         while True:
             try:
@@ -48,14 +51,15 @@ class Batch(DrivenBatch):
                 result: BatchResult = end.value
                 return result
 
-    async def _describe(self) -> Mapping[str, Any]:
+    async def _describe(self, left_s: float) -> Mapping[str, Any]:
         known = sdk.known_properties(self._container)
         if known is not None:
             return known
+        options = sdk.describe_options(left_s)
         try:
-            return sdk.remember_properties(self._container, await self._container.read())
+            return sdk.remember_properties(self._container, await self._container.read(**options))
         except Exception as error:
-            raise self._not_described(sdk.look_answer_of_error(error)) from error
+            raise self._not_described(sdk.answer_of_error(error)) from error
 
     async def _carry_out(self, step: Step) -> object:
         if isinstance(step, Send):
@@ -69,7 +73,7 @@ class Batch(DrivenBatch):
         return None
 
     async def _send(self, step: Send) -> Answer:
-        sends = sdk.Sends(step.left_s)
+        sends = sdk.Sends(self._container, step.left_s)
         operations = [each.for_sdk() for each in step.operations]
         options = sends.options(step.left_s)
         try:
@@ -79,10 +83,9 @@ class Batch(DrivenBatch):
             return sends.answer_of_error(error)
 
     async def _look(self, step: Look) -> Answer:
-        options = sdk.look_options(step.session_token, step.left_s)
+        look = sdk.Look(self._container, step.left_s)
+        options = look.options(step.session_token)
         try:
-            return sdk.look_answer(
-                await self._container.read_item(step.item_id, self._partition_key, **options)
-            )
+            return look.answer(await self._container.read_item(step.item_id, self._partition_key, **options))
         except Exception as error:  # noqa: BLE001 - raised again if it is not about the service
-            return sdk.look_answer_of_error(error)
+            return look.answer_of_error(error)

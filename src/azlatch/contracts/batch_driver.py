@@ -25,8 +25,10 @@ _OTHER_CONTAINER = ("container_changed", "owner_missing", "bad_request", "immuta
 class DrivenBatch(BatchBuilder):
     """A batch that a driver can carry out."""
 
-    def _begin(self, deadline: float, properties: Mapping[str, Any]) -> Generator[Step, Any, BatchResult]:
-        """The steps of one call of `execute`."""
+    def _begin(
+        self, deadline: float, spent: float, properties: Mapping[str, Any]
+    ) -> Generator[Step, Any, BatchResult]:
+        """The steps of one call of `execute`, of whose time some is spent."""
         if self._spent:
             raise UsageError(f"the batch {self._spent}: build another one")
         plan = Plan(
@@ -39,7 +41,7 @@ class DrivenBatch(BatchBuilder):
             deadline_s=deadline,
             escaped=sdk.escapes(self._container),
         )
-        return self._watched(Run(plan, deadline, time.monotonic, random.random))
+        return self._watched(Run(plan, max(0.0, deadline - spent), time.monotonic, random.random))
 
     def _watched(self, run: Run) -> Generator[Step, Any, BatchResult]:
         """The same steps; what they end in decides whether the batch may be executed again."""

@@ -4,7 +4,8 @@
 sync and asyncio after a 503, both up to 120 times after 403/3. What is refused for sure may be sent again;
 after anything else a repeat would meet its own first write. The hooks of azure-core (`raw_request_hook`,
 `raw_response_hook`) stand below all but one of these repeats: they see each request as it goes out, and stop
-those. That one, azure-core's own for connections, is off by `retry_connect=0` and `retry_read=0`.
+those. That one, azure-core's own for connections, is off by `retry_connect=0` and `retry_read=0`. They also end
+a call that would wait until after the deadline.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from azlatch.contracts import answer as single
 from azlatch.contracts.batch_answer import Answer, is_refusal
+from azlatch.contracts.watch import Stopped, Watch, retry_after, stops
 from azlatch.errors import UsageError
 
 #: The longest deadline, seconds.
@@ -34,14 +37,11 @@ _NO_CONNECTION = {
 _NO_CONNECTION_DEPTH = 8
 
 
-class Stopped(Exception):
-    """The SDK was about to send again what may have been applied, or later than the deadline."""
-
-
 class Sends:
     """What goes out for one call of `execute_item_batch`, and what comes back."""
 
-    def __init__(self, left_s: float) -> None:
+    def __init__(self, container: Any, left_s: float) -> None:
+        self._container = container
         self._give_up = time.monotonic() + left_s
         self.count = 0
         self.throttles = 0
@@ -69,21 +69,18 @@ class Sends:
         self.status = int(http.status_code)
         self.substatus = _number(self.headers.get("x-ms-substatus"))
         self.charge += _charge(self.headers)
-        if self.status == 429:
-            self.throttles += 1
-            wait = (_number(self.headers.get("x-ms-retry-after-ms")) or 0) / 1000
-            if time.monotonic() + wait >= self._give_up:
-                raise Stopped
+        self.throttles += self.status == 429
+        answer = single.Answer(self.status, self.substatus or 0, retry_after(self.headers))
+        if self.status >= 400 and stops(answer, self._give_up - time.monotonic(), self._container):
+            raise Stopped
 
     def options(self, left_s: float) -> dict[str, Any]:
         """What to call `execute_item_batch` with."""
         return {
             "raw_request_hook": self.on_request,
             "raw_response_hook": self.on_response,
-            "retry_connect": 0,
-            "retry_read": 0,
-            "read_timeout": max(_SHORTEST_READ_S, min(left_s, 65.0)),
             "availability_strategy": False,
+            **_bounds(left_s),
         }
 
     def answer(self, **facts: Any) -> Answer:
@@ -133,19 +130,42 @@ class Sends:
         return {"uncertain": self.count == 0}
 
 
-def look_options(session_token: str | None, left_s: float) -> dict[str, Any]:
-    """What to call `read_item` with."""
-    options: dict[str, Any] = {"read_timeout": max(_SHORTEST_READ_S, min(left_s, 65.0))}
-    return {**options, "session_token": session_token} if session_token else options
+class Look:
+    """One read of an item, and what it says."""
+
+    def __init__(self, container: Any, left_s: float) -> None:
+        self._left_s = left_s
+        self._watch = Watch("GET", time.monotonic() + left_s, time.monotonic, container)
+
+    def options(self, session_token: str | None) -> dict[str, Any]:
+        """What to call `read_item` with."""
+        options = {
+            "raw_request_hook": self._watch.sending,
+            "raw_response_hook": self._watch.answered,
+            **_bounds(self._left_s),
+        }
+        return {**options, "session_token": session_token} if session_token else options
+
+    def answer(self, item: Any) -> Answer:
+        """What it says if it returned."""
+        headers = lowered(_headers_of(item))
+        return Answer(200, None, headers, [dict(item)], charge=_charge(headers))
+
+    def answer_of_error(self, error: Exception) -> Answer:
+        """What it says if it raised; raises it again where it is none about the service."""
+        if isinstance(error, Stopped):
+            found = self._watch.failure(error)
+            return Answer(found.status, found.substatus)
+        return answer_of_error(error)
 
 
-def look_answer(item: Any) -> Answer:
-    """What a read of an item says that returned."""
-    headers = lowered(_headers_of(item))
-    return Answer(200, None, headers, [dict(item)], charge=_charge(headers))
+def describe_options(left_s: float) -> dict[str, Any]:
+    """What to call `read` of the container with."""
+    bounds = _bounds(left_s)
+    return {"timeout": bounds["read_timeout"], **bounds}
 
 
-def look_answer_of_error(error: Exception) -> Answer:
+def answer_of_error(error: Exception) -> Answer:
     """What a read that raised says; raises it again where it is none about the service."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
@@ -155,6 +175,15 @@ def look_answer_of_error(error: Exception) -> Answer:
     headers = lowered(_error_headers(error))
     substatus = getattr(error, "sub_status", None)
     return Answer(status, substatus if isinstance(substatus, int) else None, headers, error=error)
+
+
+def _bounds(left_s: float) -> dict[str, Any]:
+    return {
+        "read_timeout": max(_SHORTEST_READ_S, min(left_s, 65.0)),
+        # Else azure-core sends again below the hooks, and waits for seconds before it does.
+        "retry_connect": 0,
+        "retry_read": 0,
+    }
 
 
 # -- the container -----------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ async def update_item(
     while True:
         match step:
             case Read() | Replace():
-                call = Call(core, step, token, sees_all=guarded)
+                call = Call(container, core, step, token, sees_all=guarded)
                 if guarded and isinstance(step, Replace):
                     call.options["middlewares"] = (once(call.watch),)
                 try:

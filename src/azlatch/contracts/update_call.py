@@ -32,12 +32,18 @@ class Call:
     """
 
     def __init__(
-        self, core: Updating, step: Read | Replace, token: str | None, *, sees_all: bool = True
+        self,
+        container: Any,
+        core: Updating,
+        step: Read | Replace,
+        token: str | None,
+        *,
+        sees_all: bool = True,
     ) -> None:
         self._core = core
         self._step = step
         method: Literal["GET", "PUT"] = "PUT" if isinstance(step, Replace) else "GET"
-        self.watch = Watch(method, time.monotonic() + step.limit, time.monotonic, sees_all=sees_all)
+        self.watch = Watch(method, time.monotonic() + step.limit, time.monotonic, container, sees_all=sees_all)
         self.token = token
         self.options: dict[str, Any] = {
             # `timeout` alone is looked at between the SDK's attempts, `read_timeout` alone within each.
@@ -45,6 +51,8 @@ class Call:
             "read_timeout": step.limit,
             # Else azure-core sends a write again below the hooks when its answer was lost (asyncio).
             "retry_connect": 0,
+            # And waits between reads, for seconds, whatever is left.
+            "retry_read": 0,
             "raw_request_hook": self.watch.sending,
             "raw_response_hook": self.watch.answered,
         }

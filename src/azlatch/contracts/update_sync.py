@@ -40,8 +40,7 @@ def update_item(
         reconcile: called with `(base, theirs, mine)` when someone else was first; returns what to propose
             instead of `mine`, or raises ConflictNeedsDecision. `three_way`, `numeric_delta` and
             `append_to_set` are ready ones. Without a rule each conflict needs a decision.
-        deadline: seconds for all of it. What `change` and `reconcile` take is counted, and not cut short. In a
-            failover, and without a connection, the SDK may take about one second more.
+        deadline: seconds for all of it. What `change` and `reconcile` take is counted, and not cut short.
         based_on: the item as it was read before, for example what a user has seen: saves the read, and whoever
             changed it since is noticed.
 
@@ -64,7 +63,7 @@ def update_item(
     while True:
         match step:
             case Read() | Replace():
-                call = Call(core, step, token)
+                call = Call(container, core, step, token)
                 try:
                     if isinstance(step, Read):
                         reply = container.read_item(item_id, partition_key, **call.options)

@@ -4,7 +4,7 @@ The SDK repeats requests on its own: 429 up to nine times, a write after 503, an
 answer was lost. The answers in between, with their charges, are in nothing that it returns (azure-cosmos 4.17.1
 puts `x-ms-throttle-retry-count` among the headers of the response before). Two hooks per call of azure-core's
 CustomHookPolicy, `raw_request_hook` and `raw_response_hook`, see each of them, and can end the call: nothing is
-sent again that may have been applied, and no throttling is sat out that ends after the time for the request.
+sent again that may have been applied, and no wait is sat out that ends after the time for the request.
 They take the place of hooks that the client was made with, for these calls. What is below them, the transport,
 must not repeat anything either: requests does not, aiohttp does, see `update_aio`.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from azlatch.contracts.answer import Answer, Spent, is_refusal
+from azlatch.contracts.sdk_waits import asks_for_regions, is_wrong_region, wait_after
 
 _CHARGE = "x-ms-request-charge"
 _SUBSTATUS = "x-ms-substatus"
@@ -34,6 +35,7 @@ class Watch:
     Args:
         method: of HTTP; what the SDK sends of other kinds within the call is not counted.
         ends: when the time for the request is over, on the clock.
+        container: the SDK's, whose client may have to be told to ask for its regions.
         sees_all: nothing below the hooks repeats a request, or `on_wire` is told of it.
 
     Attributes:
@@ -53,11 +55,18 @@ class Watch:
     written_etag: str | None = None
 
     def __init__(
-        self, method: Literal["GET", "PUT"], ends: float, clock: Callable[[], float], *, sees_all: bool = True
+        self,
+        method: Literal["GET", "PUT"],
+        ends: float,
+        clock: Callable[[], float],
+        container: Any = None,
+        *,
+        sees_all: bool = True,
     ) -> None:
         self._method = method
         self._ends = ends
         self._clock = clock
+        self._container = container
         self._sees_all = sees_all
 
     # The hooks.
@@ -98,7 +107,7 @@ class Watch:
         self._last = Answer(status, int(number(headers, _SUBSTATUS)), retry_after(headers))
         if self._method == "PUT" and not is_refusal(status):
             raise Stopped
-        if status == 429 and self._clock() + (self._last.retry_after or 0.0) >= self._ends:
+        if stops(self._last, self._ends - self._clock(), self._container):
             raise Stopped
 
     # What came of it.
@@ -133,6 +142,15 @@ class Watch:
         if self._sends or headers is None:
             return Spent(self._charge, self._throttles)
         return Spent(number(headers, _CHARGE))
+
+
+def stops(answer: Answer, left: float, container: Any) -> bool:
+    """Whether a call has to be ended after this answer, because the SDK would wait for longer than is left."""
+    status, substatus = answer.status or 0, answer.substatus
+    wait = wait_after(status, substatus, answer.retry_after)
+    if wait < left or (not wait and status != 429):
+        return False
+    return not is_wrong_region(status, substatus) or asks_for_regions(container)
 
 
 def _shown(error: BaseException) -> BaseException | None:

@@ -98,7 +98,7 @@ def _answer(family: Any, results: Any, headers: dict[str, str] | None = None, ho
         calls = 0
         container_link = "dbs/d/colls/c"
 
-        def read(self) -> dict[str, Any]:
+        def read(self, **_options: Any) -> dict[str, Any]:
             return {"partitionKey": {"paths": ["/fund"], "kind": "Hash"}, "_self": "dbs/a/colls/b/"}
 
         def execute_item_batch(self, _operations: Any, _key: Any, **options: Any) -> Any:
@@ -111,13 +111,28 @@ def _answer(family: Any, results: Any, headers: dict[str, str] | None = None, ho
             return Listed(results)
 
     class AsyncContainer(Container):
-        async def read(self) -> dict[str, Any]:  # type: ignore[override]
+        async def read(self, **_options: Any) -> dict[str, Any]:  # type: ignore[override]
             return Container.read(self)
 
         async def execute_item_batch(self, operations: Any, key: Any, **options: Any) -> Any:
             return Container.execute_item_batch(self, operations, key, **options)
 
     return Container() if family.name == "sync" else AsyncContainer()
+
+
+def test_the_read_of_the_container_is_part_of_the_deadline(family: Any) -> None:
+    """It has what is left of the time, at least half a second, and nothing below it tries again by itself."""
+    container = _answer(family, [{"statusCode": 201}], hooked=True)
+    given: list[dict[str, Any]] = []
+    read = container.read
+    container.read = lambda **options: given.append(options) or read(**options)
+    family.execute(family.batch(container=container).create(_item("a")), deadline=7.0)
+    family.execute(family.batch(container=container).create(_item("a")), deadline=0)
+    other = _answer(family, [{"statusCode": 201}], hooked=True)
+    other.read = container.read
+    family.execute(family.batch(container=other).create(_item("a")), deadline=0)
+    assert [(each["timeout"], each["read_timeout"]) for each in given] == [(7.0, 7.0), (0.5, 0.5)]
+    assert all(each["retry_connect"] == each["retry_read"] == 0 for each in given)
 
 
 def test_a_lock_of_a_management_operation_is_no_older_fence(family: Any) -> None:
