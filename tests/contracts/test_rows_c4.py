@@ -97,6 +97,23 @@ def test_c4_42_a_stale_tab_does_not_overwrite_a_newer_change(container: Any) -> 
     assert container.read_item("p", "fund-1")["position"] == 106
 
 
+def test_c4_42_two_editors_of_two_fields_lose_neither(container: Any) -> None:
+    """The tab that was open for longer changed another field: refused, or with a rule both are there."""
+    tab = container.upsert_item({"id": "two", "pk": "fund-1", "version": 1, "left": "old", "right": "old"})
+    contracts.update_item(container, "two", "fund-1", lambda item: item.update(version=2, left="new"))
+
+    def save(item: Item) -> None:
+        item["right"] = "new"
+
+    with pytest.raises(contracts.ConflictNeedsDecision) as caught:
+        contracts.update_item(container, "two", "fund-1", save, based_on=tab)
+    assert not caught.value.conflicting
+    assert container.read_item("two", "fund-1")["right"] == "old"
+    contracts.update_item(container, "two", "fund-1", save, based_on=tab, reconcile=contracts.three_way)
+    stored = container.read_item("two", "fund-1")
+    assert (stored["version"], stored["left"], stored["right"]) == (2, "new", "new")
+
+
 def test_c4_43_an_editor_without_a_condition_loses_a_change(container: Any) -> None:
     """As Data Explorer, with the plain SDK: nobody is told. The next update_item finds the item as it is."""
     tab = container.read_item("p", "fund-1")
@@ -113,6 +130,34 @@ def test_c4_44_a_conflict_is_not_a_create_that_exists(container: Any) -> None:
     contracts.update_item(container, "p", "fund-1", add(5))
     with pytest.raises(contracts.ConflictNeedsDecision):
         contracts.update_item(container, "p", "fund-1", add(5), based_on=tab)
+
+
+def test_c4_44_a_batch_tells_the_two_apart(container: Any) -> None:
+    """409 and 412 are two kinds, with two cures."""
+    old = container.read_item("p", "fund-1")["_etag"]
+    contracts.update_item(container, "p", "fund-1", add(5))
+    body = {"id": "p", "pk": "fund-1"}
+    told = []
+    for batch in (
+        contracts.Batch(container, "fund-1").create(body),
+        contracts.Batch(container, "fund-1").replace("p", body, etag=old),
+    ):
+        with pytest.raises(contracts.BatchFailed) as caught:
+            batch.execute()
+        told.append((caught.value.root.status, caught.value.root.kind))
+    assert told == [(409, "already_exists"), (412, "stale_version")]
+    assert container.read_item("p", "fund-1")["position"] == 105
+
+
+def test_c4_45_a_batch_without_a_version_is_refused(container: Any) -> None:
+    """An etag that was asked for and is None is no write without a condition."""
+    batch = contracts.Batch(container, "fund-1")
+    for etag in (None, "", "*"):
+        with pytest.raises(UsageError, match="guards nothing"):
+            batch.replace("p", {"id": "p", "pk": "fund-1"}, etag=etag)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="guards nothing"):
+            batch.delete("p", etag=etag)  # type: ignore[arg-type]
+    assert len(batch) == 0
 
 
 def test_c4_45_a_guard_without_a_version_is_refused(container: Any) -> None:

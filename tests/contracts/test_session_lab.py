@@ -369,6 +369,20 @@ def test_row_41a_a_session_of_several_partitions(world: World) -> None:
     assert len(found) == 24
 
 
+def test_row_41a_what_has_no_token_is_not_covered_in_silence(world: World) -> None:
+    """Row 41a: what is not tracked is not offered by the tracked container, and no token is none to learn."""
+    tracked = world.begin().track(world.container(WEST))
+    for name in (
+        "read_items",
+        "read_all_items",
+        "query_items_change_feed",
+        "delete_all_items_by_partition_key",
+    ):
+        assert not hasattr(tracked, name), name
+    with pytest.raises(contracts.SessionDamaged):
+        tracked.learn("", "a")
+
+
 def test_row_41b_the_sdk_forgets_the_batch_and_the_session_does_not(world: World) -> None:
     """Row 41b, as measured: after a batch the client's own next read carries the token from before it."""
     west, spy = world.container(WEST), Spy()
