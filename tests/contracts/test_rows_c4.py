@@ -202,8 +202,8 @@ def test_c4_49_an_own_write_that_is_found_is_no_conflict(lab: CosmosLab, contain
 
 def test_c4_50_a_timeout_of_a_write_that_succeeded(lab: CosmosLab, container: Any) -> None:
     """The write is applied after its time was over: found in the item, and not done again."""
-    lab.add_rule("delay-reply=2 op=replace times=1")
-    done = contracts.update_item(container, "p", "fund-1", add(5), deadline=1.5)
+    lab.add_rule("delay-reply=5 op=replace times=1")
+    done = contracts.update_item(container, "p", "fund-1", add(5), deadline=4.0)
     assert (done.outcome, done.recovered) == ("applied", True)
     assert container.read_item("p", "fund-1")["position"] == 105
 
