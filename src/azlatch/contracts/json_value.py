@@ -48,7 +48,8 @@ def _copied(value: Any, level: int) -> Any:
         return value
     if level >= MOST_LEVELS:
         raise _Unfit("something", f"there are at most {MOST_LEVELS} levels")
-    if isinstance(value, Mapping):
+    # A dict is told at once; what an abstract class takes is looked up.
+    if kind is dict or isinstance(value, Mapping):
         return _copied_mapping(value, level)
     if isinstance(value, (list, tuple)):
         return [

@@ -296,13 +296,15 @@ class Updating:
             raise UsageError(
                 f"{whose} made the id {wanted.get('id')!r} of {self._id!r}: an id cannot be changed"
             )
-        for name in SYSTEM_PROPERTIES & wanted.keys():
-            value = wanted.pop(name)
-            if value is not versions[0].get(name) and not any(same(value, each.get(name)) for each in versions):
+        stored = versions[0]
+        for name in _NOT_OWN:
+            value = wanted.pop(name, _NOTHING)
+            if value is _NOTHING or value is stored.get(name) or name == PROPERTY:
+                continue
+            if not any(same(value, each.get(name)) for each in versions):
                 raise UsageError(f"{whose} changed {name}, which the service alone sets")
-        wanted.pop(PROPERTY, None)
         for path in self.key_paths:
-            if not same(_at(wanted, path), _at(versions[0], path)):
+            if not same(_at(wanted, path), _at(stored, path)):
                 raise UsageError(
                     f"{whose} changed /{'/'.join(path)}, which is the partition key: it cannot be changed in "
                     "place; create the item under the new key, then delete the old one"
@@ -393,7 +395,7 @@ def _visible(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _at(item: Any, path: Sequence[str]) -> Any:
     for name in path:
-        item = item.get(name, _NOTHING) if isinstance(item, Mapping) else _NOTHING
+        item = item.get(name, _NOTHING) if isinstance(item, dict) else _NOTHING
     return item
 
 
