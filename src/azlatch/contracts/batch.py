@@ -12,12 +12,11 @@ from typing import Any, Literal, Self
 from azlatch.contracts import batch_checks as checks
 from azlatch.contracts.batch_checks import UNSET, Unset
 from azlatch.errors import UsageError
-from azlatch.gates.fence import FenceSource, fence_of
+from azlatch.gates.cosmos_fence import check_field, cosmos_fence_of
+from azlatch.gates.fence import FenceSource
 
 OperationName = Literal["create", "replace", "upsert", "patch", "delete", "read"]
 
-#: JSON of Cosmos has doubles: beyond this, two fences could be one.
-MOST_FENCE = 2**53 - 1
 MOST_TTL = 2**31 - 1
 
 
@@ -180,13 +179,8 @@ class BatchBuilder:
             raise UsageError(
                 f"the batch has a guard already, {self._guard.item_id!r}: one gate is for the whole batch"
             )
-        fence = fence_of(hold)
-        if fence > MOST_FENCE:
-            raise UsageError(
-                f"the fence {fence} is more than {MOST_FENCE}, from where the numbers of Cosmos DB have gaps: "
-                "use the hold's own fence"
-            )
-        self._guard = Guard(hold, fence, checks.check_id(item_id, "guard"), checks.check_field(field))
+        fence = cosmos_fence_of(hold)
+        self._guard = Guard(hold, fence, checks.check_id(item_id, "guard"), check_field(field))
         return self
 
     def once(self, operation_id: str, *, ttl_s: int | None = 86_400) -> Self:

@@ -17,7 +17,6 @@ MOST_PATCHES = 10
 MOST_ID_BYTES = 1_023
 MOST_LEVELS = 128
 _ILLEGAL = frozenset("/\\?#")
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PATCHES = ("add", "set", "replace", "remove", "incr", "move")
 
 
@@ -81,19 +80,6 @@ def check_condition(condition: object, where: str) -> str | None:
             "leave condition out"
         )
     return condition
-
-
-def check_field(field: object) -> str:
-    """The name of a property that stands at the top of an item.
-
-    Raises:
-        UsageError: it is none that needs no quoting.
-    """
-    if not isinstance(field, str) or not _FIELD.fullmatch(field) or field in ("id", "ttl", "_ts", "_etag"):
-        raise UsageError(
-            f"field={field!r:.100}: use a plain name of letters, digits and _, other than id and ttl"
-        )
-    return field
 
 
 def check_body(body: object, where: str) -> dict[str, Any]:

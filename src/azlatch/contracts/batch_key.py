@@ -1,65 +1,15 @@
-"""The partition key of a batch, and whether an item has it."""
+"""The partition key of a batch, and whether its items have it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 from azlatch.errors import UsageError
+from azlatch.gates.cosmos_key import ItemKey, parts_of
 
 
-class _Missing:
-    """Stands for a partition key value that an item does not have."""
-
-    def __repr__(self) -> str:
-        return "no value"
-
-
-MISSING: Final = _Missing()
-
-
-def parts_of(path: str) -> list[str]:
-    """A path of a container's definition, taken apart: `/a/b`, or `/"a b"/c`.
-
-    Raises:
-        UsageError: the definition has a path that is none.
-    """
-    parts: list[str] = []
-    rest = path
-    while rest:
-        if not rest.startswith("/") or len(rest) < 2:
-            raise UsageError(f"the container has the path {path!r}, which cannot be read")
-        if rest[1] in "\"'":
-            end = rest.find(rest[1], 2)
-            if end < 0:
-                raise UsageError(f"the container has the path {path!r}, which cannot be read")
-            parts.append(rest[2:end])
-            rest = rest[end + 1 :]
-        else:
-            part, slash, more = rest[1:].partition("/")
-            parts.append(part)
-            rest = slash + more
-    return parts
-
-
-def value_at(body: Mapping[str, Any], parts: Sequence[str]) -> object:
-    """What an item has at a path; MISSING where there is nothing."""
-    found: object = body
-    for part in parts:
-        if not isinstance(found, Mapping) or part not in found:
-            return MISSING
-        found = found[part]
-    return found
-
-
-def put_at(body: dict[str, Any], parts: Sequence[str], value: object) -> None:
-    """Puts a value at a path where there is none yet."""
-    for part in parts[:-1]:
-        body = body.setdefault(part, {})
-    body.setdefault(parts[-1], value)
-
-
-class BatchKey:
+class BatchKey(ItemKey):
     """The value that a batch is for, by the definition of its container.
 
     Raises:
@@ -67,78 +17,22 @@ class BatchKey:
     """
 
     def __init__(self, value: object, definition: Mapping[str, Any]) -> None:
-        self.paths: list[str] = [str(each) for each in definition.get("paths") or ()]
-        if not self.paths:
-            raise UsageError("the container has no partition key: a batch needs one")
-        self._parts = [parts_of(each) for each in self.paths]
-        self.values = self._values(value)
-
-    def _values(self, value: object) -> tuple[object, ...]:
-        hierarchical = isinstance(value, list | tuple)
-        if getattr(value, "__name__", "") == "NonePartitionKeyValue":
-            return (MISSING,) * len(self.paths)
-        given = list(value) if isinstance(value, list | tuple) else [value]
-        if hierarchical and len(self.paths) == 1:
-            raise UsageError(
-                f"the partition key {value!r:.200} has levels, and the container has one path, "
-                f"{self.paths[0]}: give its value alone"
-            )
-        if len(given) != len(self.paths):
-            raise UsageError(
-                f"the partition key {value!r:.200} has {len(given)} of the container's {len(self.paths)} "
-                f"levels ({', '.join(self.paths)}): a batch needs all of them"
-            )
-        return tuple(_component(each) for each in given)
-
-    def check(self, body: Mapping[str, Any], where: str) -> None:
-        """Raises UsageError where an item has another partition key."""
-        for path, parts, wanted in zip(self.paths, self._parts, self.values, strict=True):
-            found = value_at(body, parts)
-            if not _same(found, wanted):
-                raise UsageError(
-                    f"{where} has {found!r:.200} at {path}, and the batch is for {wanted!r:.200}: a batch is "
-                    "for one partition key; put items of other keys into batches of their own, which are not "
-                    "atomic together"
-                )
+        super().__init__(
+            value,
+            definition,
+            "the batch",
+            "a batch is for one partition key; put items of other keys into batches of their own, which are "
+            "not atomic together",
+        )
 
     def check_patch(self, step: Mapping[str, Any], where: str) -> None:
         """Raises UsageError where a step of a patch would change the partition key."""
         for name in ("path", "from") if step["op"] == "move" else ("path",):
             touched = str(step[name]).strip("/").split("/")
-            for path, parts in zip(self.paths, self._parts, strict=True):
+            for path, parts in zip(self.paths, map(parts_of, self.paths), strict=True):
                 shared = min(len(touched), len(parts))
                 if touched[:shared] == parts[:shared]:
                     raise UsageError(
                         f"{where} changes {path}, the partition key, which cannot be changed in place: create "
                         "the item under the new key, then delete it under the old one"
                     )
-
-    def fill(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Gives an item of our own the partition key."""
-        for parts, value in zip(self._parts, self.values, strict=True):
-            if value is not MISSING:
-                put_at(body, parts, value)
-        return body
-
-
-def _component(value: object) -> object:
-    name = getattr(value, "__name__", "")
-    if name == "NonePartitionKeyValue" or value == {}:
-        return MISSING
-    if name == "NullPartitionKeyValue":
-        return None
-    if value is None or isinstance(value, bool | str | int | float):
-        return value
-    raise UsageError(
-        f"the partition key has a {type(value).__name__}: its values are texts, numbers, True, False, None or "
-        "NonePartitionKeyValue"
-    )
-
-
-def _same(found: object, wanted: object) -> bool:
-    """Equal as JSON: True is not 1, 1 is 1.0."""
-    if isinstance(found, bool) or isinstance(wanted, bool):
-        return found is wanted
-    if isinstance(found, int | float) and isinstance(wanted, int | float):
-        return found == wanted
-    return type(found) is type(wanted) and found == wanted

@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 from azlatch.contracts import batch_checks as checks
 from azlatch.contracts.batch import Guard, Once, Operation
-from azlatch.contracts.batch_key import BatchKey, parts_of, put_at
+from azlatch.contracts.batch_key import BatchKey
 from azlatch.errors import UsageError
+from azlatch.gates.cosmos_fence import fence_patch, fence_predicate
+from azlatch.gates.cosmos_key import parts_of, put_at
 
 #: The property by which our own items are told from the user's.
 OURS = "azlatch"
@@ -148,12 +150,11 @@ class Plan:
                 "ttl": -1,
             }
             return Operation("create", guard.item_id, body=self._complete(body))
-        held = f'c["{guard.field}"]'
         return Operation(
             "patch",
             guard.item_id,
-            patches=[{"op": "set", "path": f"/{guard.field}", "value": guard.fence}],
-            condition=f"from c where NOT IS_DEFINED({held}) OR {held} <= {guard.fence}",
+            patches=fence_patch(guard.field, guard.fence),
+            condition=fence_predicate(guard.field, guard.fence),
         )
 
     def _complete(self, body: dict[str, Any]) -> dict[str, Any]:

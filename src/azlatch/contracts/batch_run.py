@@ -22,7 +22,8 @@ from azlatch.contracts.batch_errors import (
 )
 from azlatch.contracts.batch_plan import VOID, Plan
 from azlatch.contracts.batch_result import BatchDiagnostics, BatchResult, OperationResult
-from azlatch.errors import FenceRejected, UsageError
+from azlatch.errors import FenceRejected
+from azlatch.gates.cosmos_fence import stored_fence
 
 _NOTHING = "Nothing of the batch was written."
 #: Waits between attempts, where the answer names none: doubled up to the longest.
@@ -188,13 +189,8 @@ class Run:
         newest: int | None = None
         answer = yield from self._look(guard.item_id)
         if answer.results:
-            found = answer.results[0].get(guard.field)
-            if isinstance(found, bool) or not isinstance(found, int | float) or found != int(found):
-                raise UsageError(
-                    f"the gate {guard.item_id!r} holds {found!r:.100} in {guard.field!r}, which is no fence: "
-                    "it was changed by hand. Nothing was written"
-                )
-            newest = int(found) if found > guard.fence else None
+            found = stored_fence(answer.results[0], guard.field, f"the gate {guard.item_id!r}")
+            newest = found if found is not None and found > guard.fence else None
         raise FenceRejected(
             f"the gate {guard.item_id!r} refused fence {guard.fence}: it has accepted "
             f"{'a newer one' if newest is None else newest}, so another holder came after. Nothing of the "
