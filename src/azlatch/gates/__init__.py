@@ -9,16 +9,19 @@ next to what it guards, never with the latch (M3 and F5 of the protocol).
 `SqliteGate`                           an SQLite database: your statements and the fence in one transaction
 `FileGate`                             a file that is replaced whole, or a command that is run
 `BlobGate`                             a blob: the service refuses the stale writer
+`CosmosGate`                           a Cosmos DB item: the same; and `contracts.Batch.guard` in a transaction
 `MemoryGate`                           a value in this process
 =====================================  =====================================================================
 
-Every gate has `newest`; all but `BlobGate` have `history()`, the order in which they accepted.
+Every gate has `newest`; all but `BlobGate` have `history()`, the order in which they accepted. `gates.aio` has
+the gates for asyncio.
 """
 
 from __future__ import annotations
 
 from azlatch.gates.blob import BlobGate
 from azlatch.gates.condition import check_rowcount, fence_assignment, fence_condition
+from azlatch.gates.cosmos import CosmosGate
 from azlatch.gates.fence import Acceptance, FenceSource, HasFence, fence_of
 from azlatch.gates.file import FileGate, GuardedFile, Passage
 from azlatch.gates.memory import MemoryGate
@@ -27,6 +30,7 @@ from azlatch.gates.sql import GateCursor, SqliteGate
 __all__ = [
     "Acceptance",
     "BlobGate",
+    "CosmosGate",
     "FenceSource",
     "FileGate",
     "GateCursor",
