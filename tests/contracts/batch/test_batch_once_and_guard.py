@@ -113,6 +113,14 @@ def test_unique_keys_leave_room_for_markers_and_gates(family: Any) -> None:
         assert family.execute(batch.once(name).guard(1)).outcome == "applied"
 
 
+def test_a_unique_key_below_the_fence_of_a_gate(family: Any) -> None:
+    """A path that goes through what is no object has no value in our item: there is room for one such item."""
+    container = family.other("/fund", unique_key_policy={"uniqueKeys": [{"paths": ["/fence/x"]}]})
+    family.execute(family.batch(container=container).create(_item("a", fence={"x": 1})).guard(1))
+    with pytest.raises(FenceRejected):
+        family.execute(family.batch(container=container).create(_item("b", fence={"x": 2})).guard(0))
+
+
 # -- guard -------------------------------------------------------------------------------------------------
 
 
