@@ -10,10 +10,16 @@ from multiprocessing import get_context
 
 import pytest
 
+from azlatch.backends.protocol import Granted
+from azlatch.core.acquisition import Orphan
+from azlatch.core.instance import Instance
+from azlatch.core.record import Claim
 from azlatch.testing import simulate
 from azlatch.testing.mutants import MUTANTS
 from azlatch.testing.scenario import PROFILES
 from azlatch.testing.simulate import explain, run_many, run_seed
+from azlatch.testing.simulated_store import SimulatedStore
+from azlatch.testing.virtual import World
 from azlatch.testing.watched import Profile
 
 #: Every mutant is caught within so many seeds.
@@ -38,6 +44,29 @@ def test_every_mutant_is_caught() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         found = dict(pool.map(caught, MUTANTS))
     assert [name for name, failure in found.items() if not failure] == []
+
+
+def test_a_freed_nonce_is_not_settled_while_another_write_of_it_may_land() -> None:
+    """A name that is free under an orphan's nonce says nothing of a write made on that very version."""
+    with World(0) as world:
+        process = world.process("p")
+        backend, _ = SimulatedStore(world, "remote").join(process, look=1.0, namespaces=("", ""))
+        settled: list[bool] = []
+
+        def run() -> None:
+            end = process.now() + 60
+            backend.open(process, lambda name: None, create=True, until=end)
+            holder = Instance("1" * 32, "h", 1, 0.0)
+            claim = Claim("a", process.nonce(), 15.0, process.now(), process.now(), 0.0, holder, False, None)
+            granted = backend.acquire(claim, end)
+            assert isinstance(granted, Granted)
+            backend.release(granted.grant, end)
+            # Version 1 granted it, version 2 freed it.
+            settled.extend(backend.settle("a", Orphan(claim.nonce, basis, 0.0), end) for basis in (1, 2))
+
+        process.start(run)
+        world.run()
+    assert settled == [True, False]
 
 
 def test_a_failure_in_one_kind_of_store_is_replayed_there() -> None:

@@ -304,7 +304,7 @@ class SimulatedBackend:
     def settle(self, name: str, orphan: Orphan, until: float) -> bool:
         def at_store() -> bool:
             record = self.store.records.get(name)
-            if record is not None and record.nonce == orphan.nonce:
+            if record is not None and rules.is_own(record, orphan.nonce):
                 self._free(name, orphan.nonce)
                 return True
             # A local transaction is over when its call has returned; a remote write may be on its way.
