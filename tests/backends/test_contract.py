@@ -10,16 +10,19 @@ import pytest
 
 import azlatch.backends
 from azlatch.backends.blob import BlobBackend
+from azlatch.backends.cosmos import CosmosBackend
 from azlatch.backends.memory import MemoryBackend, MemoryStore
 from azlatch.backends.sqlite import SqliteBackend
 from azlatch.core.terms import Limits
 from azlatch.testing.contract import DRIVERS, LatchContract
 from azlatch.testing.simulated_blob import SimulatedBlobs, SimulatedBlobService
+from azlatch.testing.simulated_cosmos import SimulatedCosmos, SimulatedCosmosService
 
 #: Modules of azlatch.backends that are no store: what stores are made of.
 PARTS = {
     *("bounded", "liveness", "machine", "protocol", "wakes", "workers"),
     *("blob_doctor", "blob_service", "sqlite_doctor", "sqlite_file", "storage_account"),
+    *("cosmos_account", "cosmos_client", "cosmos_document", "cosmos_service", "cosmos_words"),
 }
 
 
@@ -73,6 +76,25 @@ class TestBlobRulesSync(LatchContract):
 
 
 class TestBlobRulesAsync(TestBlobRulesSync):
+    driver = "async"
+
+
+class TestCosmosRulesSync(LatchContract):
+    """The Cosmos DB backend on the lab's engine, without a socket."""
+
+    driver = "sync"
+    store = "cosmos"
+    ttl = 1.0
+
+    @pytest.fixture(autouse=True)
+    def _account(self) -> None:
+        self.account = SimulatedCosmos(time.time)
+
+    def new_backend(self) -> CosmosBackend:
+        return CosmosBackend.from_service(lambda env: SimulatedCosmosService(self.account))
+
+
+class TestCosmosRulesAsync(TestCosmosRulesSync):
     driver = "async"
 
 

@@ -36,9 +36,9 @@ def connect(
     """Latches in the store that the URL names. Does no I/O; the first use, or `with`, does.
 
     Args:
-        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``blob://ACCOUNT/CONTAINER``, ``memory:``
-            (private) or ``memory:NAME`` (shared within the process). By default ``AZLATCH_URL``, else the
-            embedded store in the user's state directory.
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``blob://ACCOUNT/CONTAINER``,
+            ``cosmos://ACCOUNT/DATABASE/CONTAINER``, ``memory:`` (private) or ``memory:NAME`` (shared within the
+            process). By default ``AZLATCH_URL``, else the embedded store in the user's state directory.
         backend: a store instead of a URL.
         instance: how this process is named to others; by default its host, pid and platform role.
         fence: whether holds carry a fencing token; without one, gates refuse them.
@@ -100,7 +100,9 @@ def backend_of(url: str) -> Backend:
         return _memory(rest)
     if scheme == "blob":
         return _blob(url)
-    raise UsageError(f"this azlatch has no {scheme} backend: use sqlite:, blob: or memory:")
+    if scheme == "cosmos":
+        return _cosmos(url)
+    raise UsageError(f"this azlatch has no {scheme} backend: use sqlite:, blob:, cosmos: or memory:")
 
 
 def _sqlite(url: str, rest: str) -> Backend:
@@ -131,6 +133,13 @@ def _blob(url: str) -> Backend:
     from azlatch.backends.storage_account import container_of
 
     return BlobBackend.in_container(*container_of(url, os.environ))
+
+
+def _cosmos(url: str) -> Backend:
+    from azlatch.backends.cosmos import CosmosBackend
+    from azlatch.backends.cosmos_account import place_of
+
+    return CosmosBackend.in_container(*place_of(url, os.environ))
 
 
 def default_url(environment: dict[str, str]) -> str:
