@@ -6,11 +6,7 @@ proof cannot fail there, and that is a defect of the proof.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
+from typing import Any
 
 from azlatch.backends import blob
 from azlatch.backends.blob import BlobBackend
@@ -25,39 +21,10 @@ from azlatch.gates import fence as gate_fence
 from azlatch.gates import sqlite_write
 from azlatch.runtime import calls, connection, holding
 from azlatch.testing import simulated_store
-from azlatch.testing.scenario import PROFILES, Stress
+from azlatch.testing.cosmos_mutants import COSMOS_MUTANTS
+from azlatch.testing.mutant import Mutant
 from azlatch.testing.simulated_blob import SimulatedBlobService
-
-if TYPE_CHECKING:
-    from azlatch.testing.watched import Profile
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One rule undone.
-
-    Attributes:
-        rule: the rule of PROTOCOL.md.
-        patches: (object, attribute, replacement).
-        prepare: what has to be changed in the simulated store.
-        stress: what the worlds are made harsher in, where most worlds would not need the rule.
-        profiles: the kinds of store that have the rule.
-    """
-
-    rule: str
-    patches: tuple[tuple[Any, str, Any], ...] = ()
-    prepare: Callable[[Any], None] = lambda store: None
-    stress: Stress | None = None
-    profiles: tuple[Profile, ...] = PROFILES
-
-    @contextlib.contextmanager
-    def applied(self) -> Iterator[None]:
-        """The engine is the mutant inside `with`."""
-        with contextlib.ExitStack() as stack:
-            for target, name, replacement in self.patches:
-                stack.enter_context(patch.object(target, name, replacement))
-            yield
-
+from azlatch.testing.watched import Profile
 
 _granted = Acquisition.granted
 _attempt = Acquisition.attempt
@@ -457,4 +424,5 @@ MUTANTS: dict[str, Mutant] = {
         stress="operators",
         profiles=LEASES,
     ),
+    **COSMOS_MUTANTS,
 }

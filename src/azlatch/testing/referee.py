@@ -32,6 +32,8 @@ class Believer:
     seen_lost: bool = False
     #: An operator broke it with ``now=True``, which gives up M1 for it.
     forsaken: bool = False
+    #: The service forgot something of it: until its deadline there may be another holder.
+    undone: bool = False
 
     @property
     def fence(self) -> int | None:
@@ -45,7 +47,7 @@ class Believer:
         """Whether the holder, asked now, would say yes without asking anyone."""
         if self.forsaken and not though_forsaken:
             return False
-        if self.ended or self.clouded or not self.process.alive:
+        if self.ended or self.clouded or self.undone or not self.process.alive:
             return False
         machine = self.hold.machine
         return machine.state is State.HELD and machine.look(self.process.now()) is State.HELD
@@ -62,6 +64,7 @@ class Referee(Watcher):
         self.gate_highest: dict[str, int] = {}
         self.gates: dict[str, MemoryGate[int]] = {}
         self.forsaken: set[tuple[str, int | None]] = set()
+        self.undone: set[str] = set()
         self.seen: set[tuple[str, int]] = set()
         self.grants = 0
         self.rejected = 0
@@ -106,7 +109,8 @@ class Referee(Watcher):
         raise self.fail(f"M5: {stored.name} is held under {stored.nonce[:4]}, which nobody was given")
 
     def granted(self, hold: Holding, process: Process) -> Believer:
-        believer = Believer(hold, process, forsaken=(hold.grant.nonce, hold.grant.fence) in self.forsaken)
+        forsaken = (hold.grant.nonce, hold.grant.fence) in self.forsaken
+        believer = Believer(hold, process, forsaken=forsaken, undone=hold.grant.nonce in self.undone)
         self.handed_over.add(hold.grant.nonce)
         if hold.grant.fence is not None and (hold.name, hold.grant.fence) not in self.seen:
             raise self.fail(f"M2: the store has never seen fence {hold.grant.fence} of {hold.name}")
@@ -141,7 +145,8 @@ class Referee(Watcher):
 
     def ensured(self, believer: Believer, highest_before: int) -> None:
         """What ensure() answered yes to must have been true at some moment since it was asked (T3)."""
-        if believer.fence is not None and highest_before > believer.fence and not believer.forsaken:
+        excused = believer.forsaken or believer.undone
+        if believer.fence is not None and highest_before > believer.fence and not excused:
             raise self.fail(
                 f"M1: ensure() of {believer.process.name} said yes with fence {believer.fence} when "
                 f"{highest_before} had been granted before it was asked"
@@ -184,3 +189,9 @@ class Referee(Watcher):
                     )
 
         self.world.after(bound, stopped)
+
+    def saw_undone(self, name: str, nonce: str) -> None:
+        """M1 is not promised to whom the service lost something, until the deadline that it had by then."""
+        self.undone.add(nonce)
+        for each in self.believers.get(name, []):
+            each.undone = each.undone or each.hold.grant.nonce == nonce

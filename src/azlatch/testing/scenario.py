@@ -29,6 +29,7 @@ from azlatch.errors import (
 from azlatch.runtime.async_latches import AsyncLatches
 from azlatch.runtime.connection import Connection
 from azlatch.runtime.latches import Latches
+from azlatch.testing.cosmos_store import CosmosStore
 from azlatch.testing.lease_store import LeaseStore
 from azlatch.testing.referee import SLACK, Referee
 from azlatch.testing.simulated_store import SimulatedStore
@@ -101,7 +102,7 @@ class Plan:
                 self.distances = [0.01 if number % 2 else 1.0 for number in range(self.processes)]
         elif kind == "clocks":
             slow, fast = (0.91, 1.0) if self.profile == "lease" else (1.0, 1.1)
-            self.profile = "lease" if self.profile == "lease" else "remote"
+            self.profile = self.profile if self.profile in ("lease", "item") else "remote"
             self.rates = [fast if number % 2 else slow for number in range(self.processes)]
             self.private_clocks = [False] * self.processes
             self.faults = Faults(latency=0.001)
@@ -110,7 +111,7 @@ class Plan:
             self.names = ["a"]
             self.stops = 8
         elif kind == "freezes":
-            self.profile = "lease" if self.profile == "lease" else "remote"
+            self.profile = self.profile if self.profile in ("lease", "item") else "remote"
             self.private_clocks = [False] * self.processes
             self.names = ["a"]
             self.stops = 8
@@ -144,12 +145,19 @@ class Plan:
 
 
 #: How often each kind of store is drawn.
-PROFILES: tuple[Profile, ...] = ("embedded", "remote", "lease")
+PROFILES: tuple[Profile, ...] = ("embedded", "remote", "lease", "item")
+#: Ttls of the holds of a world, seconds: a lease takes 15 at the least, and the database tells whole seconds.
+_TTLS: dict[Profile, list[float]] = {
+    "embedded": [1.0, 3.0, 10.0, 30.0],
+    "remote": [1.0, 3.0, 10.0, 30.0],
+    "lease": [15.0, 30.0, 60.0],
+    "item": [3.0, 10.0, 30.0],
+}
 
 
 def plan_of(rng: Random, profiles: tuple[Profile, ...] = PROFILES) -> Plan:
     profile = rng.choice(profiles)
-    ttl = rng.choice([15.0, 30.0, 60.0] if profile == "lease" else [1.0, 3.0, 10.0, 30.0])
+    ttl = rng.choice(_TTLS[profile])
     troubled = rng.random() < 0.75
     share = rng.choice([0.03, 0.1, 0.25]) if troubled else 0.0
     faults = Faults(
@@ -158,10 +166,10 @@ def plan_of(rng: Random, profiles: tuple[Profile, ...] = PROFILES) -> Plan:
         refuse=share * rng.random(),
         land_late=share * rng.random(),
         slow=share * rng.random(),
-        throttle=share * rng.random() if profile == "lease" else 0.0,
+        throttle=share * rng.random() if profile in ("lease", "item") else 0.0,
         lost_wake=rng.choice([0.0, 0.3]),
         latency=rng.choice([0.001, 0.02, ttl / 20, ttl / 9]),
-        lag=rng.choice([0.0, 0.0, ttl / 4, ttl * 1.5]) if profile == "remote" else 0.0,
+        lag=rng.choice([0.0, 0.0, ttl / 4, ttl * 1.5]) if profile in ("remote", "item") else 0.0,
         only_acquires=rng.random() < 0.3,
     )
     processes = rng.randint(2, 4)
@@ -172,8 +180,8 @@ def plan_of(rng: Random, profiles: tuple[Profile, ...] = PROFILES) -> Plan:
         names=["a", "b"][: rng.randint(1, 2)],
         rounds=rng.randint(2, 4),
         faults=faults,
-        # A contender for a lease looks when its backend says so: every two seconds in the end.
-        look=2.0 if profile == "lease" else rng.choice([0.1, 0.3, 1.0]),
+        # Where the backend says when a contender looks: every two seconds in the end.
+        look=2.0 if profile in ("lease", "item") else rng.choice([0.1, 0.3, 1.0]),
         operators=rng.choice([0, 0, 2, 6]),
         kinds=[rng.choice(["sync", "sync", "async"]) for _ in range(processes)],
         rates=[rng.choice(_RATES[profile]) for _ in range(processes)],
@@ -189,6 +197,7 @@ _RATES: dict[Profile, list[float]] = {
     "embedded": [1.0],
     "remote": [1.0, 1.05, 1.1],
     "lease": [0.91, 1.0, 1.1],
+    "item": [1.0, 1.05, 1.1],
 }
 
 
@@ -203,11 +212,13 @@ class Scenario:
         plan = self.plan = plan_of(self.rng, profiles)
         if stress is not None:
             plan.stress(stress)
-        self.store: WatchedStore = (
-            LeaseStore(self.world, plan.faults, renews_with_any_id=plan.renews_with_any_id)
-            if plan.profile == "lease"
-            else SimulatedStore(self.world, plan.profile, plan.faults)
-        )
+        self.store: WatchedStore
+        if plan.profile == "lease":
+            self.store = LeaseStore(self.world, plan.faults, renews_with_any_id=plan.renews_with_any_id)
+        elif plan.profile == "item":
+            self.store = CosmosStore(self.world, plan.faults)
+        else:
+            self.store = SimulatedStore(self.world, plan.profile, plan.faults)
         self.referee = Referee(self.world, self.store)
         self.world.on_step = self.referee.check
         self.processes: list[Process] = []
@@ -361,7 +372,7 @@ class Scenario:
                 if seen is None or self.plan.operators_pause or rng.random() < 0.3:
                     latches.purge(older_than=0)
                 else:
-                    now = self.plan.profile == "lease" and rng.random() < 0.3
+                    now = self.plan.profile in ("lease", "item") and rng.random() < 0.3
                     latches.break_hold(seen.name, reason="simulated", fence=seen.fence, now=now)
             except (BackendError, OutcomeUnknown, UsageError):
                 continue

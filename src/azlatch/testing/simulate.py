@@ -19,7 +19,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from azlatch.errors import LatchError
-from azlatch.testing.mutants import MUTANTS, Mutant
+from azlatch.testing.mutant import Mutant
+from azlatch.testing.mutants import MUTANTS
 from azlatch.testing.referee import Violation
 from azlatch.testing.scenario import PROFILES, Scenario
 from azlatch.testing.virtual import Deadlock, StepsExhausted

@@ -8,8 +8,9 @@ from azlatch.backends.protocol import Backend
 from azlatch.testing.virtual import Process, World
 from azlatch.testing.way import Faults, Way
 
-#: Records changed by compare-and-swap on one machine or behind a network, or leases that the service ends.
-Profile = Literal["embedded", "remote", "lease"]
+#: Records changed by compare-and-swap on one machine or behind a network, leases that the service ends, or the
+#: items of a replicated database.
+Profile = Literal["embedded", "remote", "lease", "item"]
 
 
 class Stored(NamedTuple):
@@ -37,6 +38,9 @@ class Watcher:
 
     def saw_break(self, stored: Stored, now: bool) -> None:
         """A hold was broken; with `now` M1 was given up for it."""
+
+    def saw_undone(self, name: str, nonce: str) -> None:
+        """The service forgot something that it had acknowledged to the holder of this grant."""
 
 
 class WatchedStore(Protocol):
