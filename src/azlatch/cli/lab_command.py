@@ -40,6 +40,11 @@ _faults = click.option(
     metavar="RULE",
     help="Make the service do this to requests; may be repeated.",
 )
+_logs = click.option(
+    "--logs",
+    metavar="FOLDER",
+    help="Log each request of cosmos there, as Azure Monitor's tables in JSONL and CSV.",
+)
 _json = click.option("--json", "as_json", is_flag=True, help="One line of JSON.")
 
 
@@ -86,6 +91,7 @@ def azurite(port: int | None, faults: tuple[str, ...], as_json: bool) -> int:
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--no-throttling", is_flag=True, help="Request units never run out.")
 @click.option("--file", "path", metavar="PATH", help="Load the state at the start, save it at the end.")
+@_logs
 @_faults
 @_json
 def cosmos(
@@ -99,6 +105,7 @@ def cosmos(
     seed: int,
     no_throttling: bool,
     path: str | None,
+    logs: str | None,
     faults: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -116,6 +123,7 @@ def cosmos(
         "seed": seed,
         "throttling": not no_throttling,
         "path": path,
+        "logs": logs,
     }
     if regions:
         options["regions"] = regions
@@ -147,18 +155,26 @@ def _serve(service: Service, as_json: bool) -> int:
 @click.argument("names", metavar="SERVICES")
 @_port
 @_faults
+@_logs
 @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
-def execute(names: str, port: int | None, faults: tuple[str, ...], arguments: tuple[str, ...]) -> int:
+def execute(
+    names: str, port: int | None, faults: tuple[str, ...], logs: str | None, arguments: tuple[str, ...]
+) -> int:
     """Run CMD with SERVICES (separated by commas) started and their environment variables set, and end them
     with it.
 
-    --port and --fault are for one service; with several, start that one by itself.
+    --port and --fault are for one service; with several, start that one by itself. --logs is cosmos's.
     Exit: the child's code; 126 or 127 if it cannot be run or found; 128 + n if signal n ended it.
     """
     wanted = services(names)
     if len(wanted) > 1 and (port is not None or faults):
         raise UsageError(f"--port and --fault with {names}: give them with one service alone")
-    made = [SERVICES[name](port, faults) for name in wanted]
+    if logs is not None and CosmosService.name not in wanted:
+        raise UsageError(f"--logs with {names}: only {CosmosService.name} keeps a log")
+    made: list[Service] = [
+        CosmosService(port, faults, logs=logs) if name == CosmosService.name else SERVICES[name](port, faults)
+        for name in wanted
+    ]
     try:
         with Signals() as signals, _started(made):
             signals.end_the_wait = False

@@ -59,6 +59,8 @@ def ask(lab: Any, method: str, what: str, body: Any = None, **headers: str) -> t
         ("GET", "ledger", None, ("ledger", 0, 10_000), [{"n": 1}]),
         ("GET", "ledger?since=5&most=3", None, ("ledger", 5, 3), [{"n": 1}]),
         ("GET", "ledger?most=99999999", None, ("ledger", 0, 10_000), [{"n": 1}]),
+        ("GET", "logs/TABLE?since=5&most=3", None, ("logs", "TABLE", 5, 3), {}),
+        ("GET", "logs", None, ("logs", "", 0, 10_000), {}),
         ("POST", "split", {"container": "d/c", "range": "0"}, ("split", "d/c", "0"), {}),
         ("POST", "merge", {"container": "d/c", "ranges": ["1", "2"]}, ("merge", "d/c", ["1", "2"]), {}),
         ("POST", "failover", {"region": "West US"}, ("failover", "West US"), {}),

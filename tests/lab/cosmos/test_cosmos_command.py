@@ -147,6 +147,24 @@ def test_exec_with_one_and_with_several() -> None:
         assert (done.returncode, done.stdout) == (7, f"a {other}\n"), done.stderr
 
 
+def test_the_logs(start: Any, tmp_path: Path) -> None:
+    """--logs has whole lines at any time, also if the lab is killed; exec has it, too."""
+    process = start("cosmos", "--json", "--logs", str(tmp_path / "one"))
+    account(variables_of(process)[NAMES[0]])
+    process.kill()
+    process.wait(PATIENCE)
+    script = (
+        "import os; from azure.cosmos import CosmosClient as C\n"
+        "with C.from_connection_string(os.environ['AZURE_COSMOS_CONNECTION_STRING']): pass"
+    )
+    arguments = ["--logs", str(tmp_path / "two"), "--", sys.executable, "-c", script]
+    assert run("exec", "cosmos", *arguments).returncode == 0
+    for folder in ("one", "two"):
+        text = (tmp_path / folder / "CDBDataPlaneRequests.jsonl").read_text()
+        assert text.endswith("\n")
+        assert {json.loads(each)["RequestResourceType"] for each in text.splitlines()} == {"DatabaseAccount"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -159,6 +177,8 @@ def test_exec_with_one_and_with_several() -> None:
         (["exec", "cosmos,azurite", "--port", "10000", "--", "true"], "one service alone"),
         (["exec", "cosmos,azurite", "--fault", "reset", "--", "true"], "one service alone"),
         (["exec", "cosmos,cosmos", "--", "true"], "name one of them twice"),
+        (["exec", "azurite", "--logs", "/tmp", "--", "true"], "only cosmos keeps a log"),
+        (["cosmos", "--logs", "/dev/null"], "cannot be used"),
     ],
 )
 def test_usage(arguments: list[str], says: str) -> None:

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
+from urllib.parse import unquote
 
 from azlatch.lab.cosmos import feeds, points, state
 from azlatch.lab.cosmos.admin_acts import AdminActs
 from azlatch.lab.cosmos.call import Call
 from azlatch.lab.cosmos.errors import ServiceError, behind_session, not_found
 from azlatch.lab.cosmos.faults import Facts, Rule, Rules
-from azlatch.lab.cosmos.ledger import Ledger
+from azlatch.lab.cosmos.ledger import Ledger, Row
 from azlatch.lab.cosmos.permissions import Grant
 from azlatch.lab.cosmos.resource_tree import ContainerResource
 from azlatch.lab.cosmos.resources import Resources
@@ -27,6 +30,7 @@ from azlatch.lab.cosmos.wire import Reply, Request, encode
 
 logger = logging.getLogger("azlatch.lab.cosmos")
 
+_NOTHING: dict[str, Any] = {}
 _WRITES = ("create", "upsert", "replace", "patch", "delete", "batch", "delete-key", "execute")
 
 
@@ -77,6 +81,9 @@ class Account:
             longest_behind,
         )
         self.ledger = Ledger()
+        #: Is told of each request; None as long as no log is kept.
+        self.log: Callable[[Row], None] | None = None
+        self._began = 0.0
         self.rules = Rules(seed)
         self.admin = AdminActs(self)
         #: Where each region is served, by its name.
@@ -111,6 +118,8 @@ class Account:
     def handle(self, request: Request, now: float) -> Reply:
         """Answers one request at a time."""
         self.at(now)
+        if self.log is not None:
+            self._began = time.perf_counter()
         activity = request.header("x-ms-activity-id") or f"{self._random.getrandbits(128):032x}"
         region = self._region_of(request)
         facts, call, route = Facts("unknown", region=region.name, kind=""), None, None
@@ -142,6 +151,18 @@ class Account:
             _after(rule, reply)
             return self._marked(reply, rule, activity)
         return reply
+
+    def refused(self, request: Request, error: ServiceError, now: float) -> None:
+        """Writes down a request that was refused before it came here: who asked may not."""
+        self.at(now)
+        self._began = time.perf_counter()
+        region, route = self._region_of(request), None
+        facts = Facts("unknown", region=region.name, kind="")
+        with contextlib.suppress(ServiceError):
+            route = route_of(request)
+            facts = self._facts(route, request, region)
+        reply = Reply(error.status, {"x-ms-substatus": str(error.substatus)})
+        self._write_down(request, route, facts, None, reply, request.header("x-ms-activity-id"), None)
 
     def _items(self, call: Call) -> Reply:
         verb = call.route.verb
@@ -219,7 +240,8 @@ class Account:
         activity: str,
         rule: Rule | None,
     ) -> None:
-        self.ledger.add(
+        log = self.log
+        row = self.ledger.add(
             at=self._now,
             region=facts.region,
             operation=f"{facts.kind}/{facts.op}" if route is not None else "unknown",
@@ -235,7 +257,19 @@ class Account:
             activity_id=activity,
             fault=rule.text if rule is not None else "",
             user_agent=request.header("user-agent")[:200],
+            **(_NOTHING if log is None else self._for_the_log(request, reply)),
         )
+        if log is not None:
+            log(row)
+
+    def _for_the_log(self, request: Request, reply: Reply) -> dict[str, Any]:
+        """What is not worth the time where nobody keeps a log."""
+        waits = 0.0 if reply.ready_at is None else max(0.0, reply.ready_at - self._now)
+        return {
+            "path": request.path.strip("/"),
+            "signed": unquote(request.header("authorization")[:64]).partition("&")[0].removeprefix("type="),
+            "duration_ms": (time.perf_counter() - self._began + waits) * 1_000,
+        }
 
     # -- what is kept --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ the loopback interface: a page in a browser that was led here by DNS has neither
 =============== ======================================= ======================================================
 GET    state                                             what there is
 GET    ledger?since=N&most=N                             requests after number N
+GET    logs/TABLE?since=N&most=N                         the same as rows of Azure Monitor's tables
 GET    rules                                             the rules in force
 POST   rules    {"rule": TEXT}                           one more; its id
 DELETE rules, rules/ID                                   ends all, or one
@@ -49,6 +50,7 @@ class Admin(Protocol):
     def clear_rules(self) -> object: ...
     def rules(self) -> list[dict[str, Any]]: ...
     def ledger(self, since: int, most: int) -> list[dict[str, Any]]: ...
+    def logs(self, table: str, since: int, most: int) -> dict[str, Any]: ...
     def state(self) -> dict[str, Any]: ...
     def split(self, container: str, range_id: str) -> object: ...
     def merge(self, container: str, range_ids: list[str]) -> object: ...
@@ -87,7 +89,7 @@ class AdminDoor:
         if verbs is None:
             raise not_found(f"There is no such thing: use {', '.join(_VERBS)}.")
         verb = verbs.get(request.method)
-        if verb is None or (rest and (what, request.method) != ("rules", "DELETE")):
+        if verb is None or (rest and (what, request.method) not in _WITH_REST):
             raise ServiceError(405, f"Possible here: {', '.join(verbs)}.")
         try:
             result = verb(_Call(self._admin(), self._clock, request, rest))
@@ -142,11 +144,11 @@ def _state(call: _Call) -> Any:
     return {"now": call.clock.now(), "manual_clock": call.clock.is_manual, **call.admin.state()}
 
 
-def _ledger(call: _Call) -> Any:
+def _asked(call: _Call) -> tuple[int, int]:
+    """Which requests are asked for: after a number, and how many."""
     asked = dict(parse_qsl(call.request.header(QUERY_HEADER), max_num_fields=8))
     since = _number(asked.get("since", "0"), "since")
-    most = _number(asked.get("most", str(MOST_ROWS)), "most")
-    return call.admin.ledger(since, min(most, MOST_ROWS))
+    return since, min(_number(asked.get("most", str(MOST_ROWS)), "most"), MOST_ROWS)
 
 
 def _remove_rule(call: _Call) -> Any:
@@ -155,10 +157,13 @@ def _remove_rule(call: _Call) -> Any:
     return call.admin.clear_rules()
 
 
+#: Where something follows the verb's name in the path.
+_WITH_REST = {("rules", "DELETE"), ("logs", "GET")}
 _Verb = Callable[[_Call], Any]
 _VERBS: dict[str, dict[str, _Verb]] = {
     "state": {"GET": _state},
-    "ledger": {"GET": _ledger},
+    "ledger": {"GET": lambda call: call.admin.ledger(*_asked(call))},
+    "logs": {"GET": lambda call: call.admin.logs(call.rest[:100], *_asked(call))},
     "rules": {
         "GET": lambda call: call.admin.rules(),
         "POST": lambda call: {"id": call.admin.add_rule(call.text("rule"))},

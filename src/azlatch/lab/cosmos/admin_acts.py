@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from azlatch.errors import UsageError
+from azlatch.lab.cosmos import request_log
 from azlatch.lab.cosmos.errors import ServiceError
 from azlatch.lab.cosmos.store import Store
 
@@ -137,6 +138,10 @@ class AdminActs:
     def ledger(self, since: int = 0, most: int = 1_000) -> list[dict[str, Any]]:
         """The requests after the one with that number."""
         return self._account.ledger.table(since, most)
+
+    def logs(self, table: str, since: int = 0, most: int = 1_000) -> dict[str, Any]:
+        """Rows of one of the tables that production has, see `azlatch.lab.cosmos.log_tables`."""
+        return request_log.page(self._account, table, since, most)
 
     def state(self) -> dict[str, Any]:
         """Regions, containers and ranges with their load."""

@@ -22,6 +22,8 @@ from azlatch.lab.cosmos.admin import PREFIX, AdminDoor
 from azlatch.lab.cosmos.auth import EMULATOR_KEY, Authority, Grant
 from azlatch.lab.cosmos.clock import LabClock
 from azlatch.lab.cosmos.errors import ServiceError
+from azlatch.lab.cosmos.log_files import LogFiles
+from azlatch.lab.cosmos.request_log import RequestLog
 from azlatch.lab.cosmos.wire import Reply, Request
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ class Engine(Protocol):
     """What an account is to what is around it. Called on the server's thread alone once it serves.
 
     An engine that has `dump() -> bytes` and `load(bytes)` can be kept in a file; one that has
-    `grant_of(token, now)` knows resource tokens; `admin` is what the admin interface calls.
+    `grant_of(token, now)` knows resource tokens; one that has `log` tells it of its requests, and hears by
+    `refused(request, error, now)` of those that may not ask; `admin` is what the admin interface calls.
     """
 
     endpoints: dict[str, str]
@@ -64,6 +67,7 @@ class CosmosLab:
         key: the account's, Base64; by default the one that every local Cosmos DB has.
         throttling: whether request units run out.
         path: a file that is loaded at the start, if it is there, and written at the end.
+        logs: a folder for the log that production has, see `azlatch.lab.cosmos.log_tables`.
         aad: accept Entra ID tokens without a check of their signature.
         admin_key: for the admin interface; by default a new one.
         limits: of the server.
@@ -88,6 +92,7 @@ class CosmosLab:
         key: str = EMULATOR_KEY,
         throttling: bool = True,
         path: str | os.PathLike[str] | None = None,
+        logs: str | os.PathLike[str] | None = None,
         aad: bool = False,
         admin_key: str | None = None,
         limits: Limits | None = None,
@@ -118,6 +123,8 @@ class CosmosLab:
         self._host = host
         self._tls = tls
         self._path = None if path is None else os.path.abspath(path)
+        self._logs = None if logs is None else os.path.abspath(logs)
+        self._log: RequestLog | None = None
         self._limits = limits
         self._make = engine or self._own_engine
         self._engine: Engine | None = None
@@ -191,11 +198,13 @@ class CosmosLab:
             engine = self._make()
             engine.endpoints = dict(endpoints)
             self._load(engine)
+            self._open_log(engine)
             self._engine, self._server = engine, server
             server.start()
         except BaseException:
             self._engine = self._server = None
             server.stop()
+            self._close_log()
             raise
         return self
 
@@ -203,8 +212,10 @@ class CosmosLab:
         """Ends the server, closes its connections, and saves the state where there is a file for it."""
         server, engine = self._server, self._engine
         if server is None or not server.is_alive:
+            self._close_log()
             return
         server.stop()
+        self._close_log()
         if self._path is not None and engine is not None:
             # The thread has ended: nobody else calls the engine.
             state_file.write(self._path, _stateful(engine).dump())
@@ -252,8 +263,13 @@ class CosmosLab:
         if request.path.startswith(PREFIX):
             self.account.at(now)
             return self._door.handle(request)
-        self._authority.check(request, now)
         assert self._engine is not None
+        try:
+            self._authority.check(request, now)
+        except ServiceError as error:
+            if self._log is not None:
+                self._log.refused(request, error, now)
+            raise
         return self._engine.handle(request, now)
 
     def grant_of(self, token: str, now: float) -> Grant | None:
@@ -299,6 +315,18 @@ class CosmosLab:
             tls=context,
             limits=self._limits,
         )
+
+    def _open_log(self, engine: Any) -> None:
+        if self._logs is not None:
+            if not hasattr(engine, "log"):
+                raise UsageError("this account keeps no log: leave logs= out")
+            self._log = RequestLog(engine, LogFiles(self._logs))
+            engine.log = self._log.wrote
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def _load(self, engine: Engine) -> None:
         if self._path is None:

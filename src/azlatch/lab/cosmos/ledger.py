@@ -31,6 +31,11 @@ class Row(NamedTuple):
     #: The fault that it was given, as its rule is written.
     fault: str = ""
     user_agent: str = ""
+    #: What only the log of requests wants, and empty without one: the path as it was sent, with what it was
+    #: signed, and how long the answer took, the wait for the lab's clock included.
+    path: str = ""
+    signed: str = ""
+    duration_ms: float = 0.0
 
 
 class Ledger:
@@ -44,13 +49,14 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, **facts: Any) -> None:
+    def add(self, **facts: Any) -> Row:
         """Remembers one, and forgets the oldest where there are too many."""
         row = Row(next(self._numbers), **facts)
         self._rows.append(row)
         self._characters += _length(row)
         while len(self._rows) > MOST or self._characters > MOST_CHARACTERS:
             self._characters -= _length(self._rows.popleft())
+        return row
 
     def rows(self, since: int = 0, most: int = MOST) -> list[Row]:
         """Those with a higher number than `since`, the oldest first."""
@@ -64,6 +70,5 @@ class Ledger:
 
 def _length(row: Row) -> int:
     """The characters of what has no bound of its own but that of a request's head."""
-    return (
-        len(row.partition_key) + len(row.name) + len(row.activity_id) + len(row.range_id) + len(row.user_agent)
-    )
+    size = len(row.partition_key) + len(row.name) + len(row.activity_id) + len(row.range_id)
+    return size + len(row.user_agent) + len(row.path)
