@@ -56,6 +56,7 @@ _OPERATIONS = (
 _OTHERS = {"database": "dbs", "container": "colls", "account": "account", "ranges": "pkranges"}
 _WRITES = ("create", "upsert", "replace", "patch", "delete", "batch", "delete-key")
 _LONGEST = 3_600.0
+_MOST_CHARACTERS = 10_000
 #: Where a key begins that is not quoted for the rule.
 _KEY = re.compile(r"(?<!\S)key=(?=\[)")
 
@@ -141,10 +142,14 @@ def parse(text: str) -> Rule:
     Raises:
         UsageError: a word is unknown, or its value is out of range.
     """
+    if len(text) > _MOST_CHARACTERS:
+        raise UsageError(f"the rule has {len(text):,} characters: give it at most {_MOST_CHARACTERS:,}")
     try:
         words = _words(text)
     except ValueError as error:
         raise UsageError(f"rule {text!r}: {error}") from None
+    except RecursionError:
+        raise UsageError(f"rule {text[:100]!r}…: its key is nested too deeply") from None
     if not words:
         raise UsageError(f"the rule is empty: begin with one of {', '.join(KINDS)}")
     kind, given, value = words[0].partition("=")
