@@ -322,10 +322,12 @@ class CosmosModel(RuleBasedStateMachine):
         for each in parts:
             each.advance(self.engine.now)
         assert sum(each.size for each in parts) == sum(each.size for each in live.values())
+        # What is known without counting is what counting would say.
+        assert [each.held for each in parts] == [sum(1 for _ in each.scan()) for each in parts]
         taken = sum(len(key.unique) for part in parts for key in part.keys.values())
         assert taken == len(live)
         if all(each.is_even for each in parts):
-            assert sum(each.count for each in parts) == len(live)
+            assert sum(each.count for each in parts) == sum(each.held for each in parts) == len(live)
             # Nothing is left of what is gone.
             assert sum(len(key.items) for part in parts for key in part.keys.values()) == len(live)
 

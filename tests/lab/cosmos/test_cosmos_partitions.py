@@ -141,3 +141,33 @@ def test_a_page_ends_where_its_results_are_too_many_bytes() -> None:
             break
         large = engine.query("SELECT * FROM c", "p", x_ms_continuation=large.headers["x-ms-continuation"])
     assert seen == [str(each) for each in range(12)]
+
+
+@pytest.mark.parametrize("throttling", [True, False])
+def test_use_is_counted_whether_it_is_limited_or_not(throttling: bool) -> None:
+    """A request is one, and its units are those that it was told, of a lab that refuses nothing as well."""
+    engine = Engine(throttling=throttling)
+    charges = [
+        float(reply.headers["x-ms-request-charge"])
+        for reply in (engine.create({"id": "a", "pk": "p"}), engine.read("a", "p"), engine.read("b", "p"))
+    ]
+    (second,) = engine.store.budgets["0"].recent(engine.now, 10)
+    assert (second.requests, second.throttled, second.rate) == (3, 0, 400)
+    assert second.units == pytest.approx(sum(charges))
+
+
+def test_what_a_range_was_used_for_is_known_after_its_split() -> None:
+    """Of the last ranges that were split or merged, with the time of it; the new ones begin at nothing."""
+    engine = Engine()
+    engine.create({"id": "a", "pk": "p"})
+    engine.tick(5)
+    low, high = engine.admin.split("d/c", "0")
+    (parent,) = engine.store.former
+    assert (parent.id, parent.low, parent.high, parent.ended) == ("0", "", "FF", engine.now)
+    assert [each.requests for each in parent.budget.seconds(engine.now)] == [1]
+    assert all(not engine.store.budgets[each].seconds(engine.now) for each in (low, high))
+    for _ in range(40):
+        whole = engine.admin.merge("d/c", [each.id for each in engine.store.parts])
+        engine.admin.split("d/c", whole)
+    assert len(engine.store.former) == 32
+    assert engine.store.former[-1].id == whole

@@ -6,6 +6,7 @@ import pytest
 from azure.cosmos._vector_session_token import VectorSessionToken
 
 from azlatch.errors import UsageError
+from azlatch.lab.cosmos.replication import MOST_COUNTED
 from azlatch.testing.cosmos_engine import Engine, document, substatus
 
 
@@ -174,3 +175,44 @@ def test_tokens_of_before_and_after_a_failover_can_be_merged() -> None:
     after = engine.replace(_doc(1), "B").headers["x-ms-session-token"]
     old, new = (VectorSessionToken.create(each.partition(":")[2]) for each in (before, after))
     assert old.merge(new).convert_to_string() == after.partition(":")[2]
+
+
+def test_how_far_each_region_is_behind() -> None:
+    """The writes that each region lacks and how old the first of them is; a split inherits it."""
+    engine = Engine(regions=("A", "B", "C"))
+    regions = engine.account.topology.regions
+
+    def behind() -> list[tuple[int, float]]:
+        (part,) = engine.store.parts
+        return [part.behind(each, engine.now) for each in regions]
+
+    assert behind() == [(0, 0.0)] * 3
+    engine.admin.lag("A", "B", 10)
+    engine.admin.pause("A", "C")
+    for number in range(4):
+        engine.create({"id": str(number), "pk": "p"})
+        engine.tick(3)
+    assert behind() == [(0, 0.0), (3, 9.0), (4, 12.0)]
+    engine.tick(20)
+    assert behind() == [(0, 0.0), (0, 0.0), (4, 32.0)]
+    engine.admin.split("d/c", "0")
+    assert sorted(each.behind(regions[2], engine.now)[0] for each in engine.store.parts) == [4, 4]
+    engine.admin.resume("A", "C")
+    assert [each.behind(regions[2], engine.now) for each in engine.store.parts] == [(0, 0.0)] * 2
+
+
+def test_how_far_regions_are_behind_that_all_take_writes() -> None:
+    """Only what others wrote can be lacked, and the count has an end."""
+    engine = Engine(regions=("A", "B"), multiple_write_regions=True)
+    a, b = engine.account.topology.regions
+    engine.admin.pause("A", "B")
+    engine.admin.pause("B", "A")
+    engine.create({"id": "a", "pk": "p"}, "A")
+    engine.tick(2)
+    for number in range(3):
+        engine.create({"id": f"b{number}", "pk": "p"}, "B")
+    (part,) = engine.store.parts
+    assert (part.behind(a, engine.now), part.behind(b, engine.now)) == ((3, 0.0), (1, 2.0))
+    for number in range(MOST_COUNTED):
+        engine.upsert({"id": "b", "pk": "p", "n": number}, "B")
+    assert part.behind(a, engine.now)[0] == MOST_COUNTED

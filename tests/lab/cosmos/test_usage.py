@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from azlatch.lab.cosmos.usage import KEPT_S, Usage
 
 
@@ -33,3 +35,15 @@ def test_a_place_is_taken_over_clean() -> None:
     usage = Usage()
     usage.second(5, 1).throttled += 3
     assert usage.second(5 + KEPT_S, 2).throttled == 0
+
+
+def test_recent_seconds_are_the_last_of_all() -> None:
+    """Whatever the ring has in it, across its end and after a long rest, in order."""
+    random = Random(11)
+    usage, now = Usage(), 0.0
+    for _ in range(3_000):
+        now += random.choice([0.1, 0.7, 1.0, 3.0, 40.0, 700.0])
+        usage.second(now, 1).requests += 1
+        within = random.choice([1, 10, 60, KEPT_S, 5 * KEPT_S])
+        wanted = [each for each in usage.seconds(now) if each.at > int(now) - within]
+        assert usage.recent(now, within) == wanted

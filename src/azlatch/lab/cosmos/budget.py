@@ -122,6 +122,12 @@ class Budget:
             if len(self._full_at) > _MOST_KEYS:
                 self._full_at.popitem(last=False)
 
+    def note(self, now: float, units: float) -> None:
+        """Counts a request and what it cost, where neither is limited."""
+        second = self._usage.second(now, self._rate)
+        second.requests += 1
+        second.units += units
+
     def set_rate(self, now: float, rate: float) -> None:
         """Another rate from now on; what is owed stays owed.
 
@@ -150,6 +156,10 @@ class Budget:
     def seconds(self, now: float) -> list[Second]:
         """What was used in the last 600 seconds, second by second, oldest first."""
         return self._usage.seconds(now)
+
+    def recent(self, now: float, within: int) -> list[Second]:
+        """The same of the last `within` seconds: what is cheap to ask often."""
+        return self._usage.recent(now, within)
 
     def _advance(self, now: float) -> None:
         """Fills the bucket; the same whether it is done in one step or in many."""

@@ -125,12 +125,15 @@ class Call:
     # -- what is said of it --------------------------------------------------------------------------
 
     def pay(self, units: float) -> None:
-        """Takes request units from the budget of the partition."""
+        """Takes request units from the budget of the partition; where they are not limited, counts them."""
         self.charge += units
-        if self.part is not None and self.service.throttling and self.part.id in self.store.budgets:
-            self.store.budgets[self.part.id].charge(
-                self.now, units, self.key.text if self.key is not None else None
-            )
+        budget = self.store.budgets.get(self.part.id) if self.part is not None else None
+        if budget is None:
+            return
+        if self.service.throttling:
+            budget.charge(self.now, units, self.key.text if self.key is not None else None)
+        else:
+            budget.note(self.now, units)
 
     def facts(self, view: View = None) -> dict[str, str]:
         """The headers that every answer about items has."""

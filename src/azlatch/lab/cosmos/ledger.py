@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 #: Requests that are remembered, and how many characters of what their clients sent.
@@ -62,6 +63,11 @@ class Ledger:
         """Those with a higher number than `since`, the oldest first."""
         found = (each for each in self._rows if each.number > since)
         return list(itertools.islice(found, most))
+
+    def latest(self, most: int, wanted: Callable[[Row], bool] | None = None, look_at: int = MOST) -> list[Row]:
+        """The newest ones, the newest first, of the last `look_at`: those that are wanted, or any."""
+        newest = itertools.islice(reversed(self._rows), look_at)
+        return list(itertools.islice(newest if wanted is None else filter(wanted, newest), most))
 
     def table(self, since: int, most: int) -> list[dict[str, Any]]:
         """The same as plain objects."""

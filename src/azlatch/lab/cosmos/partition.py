@@ -68,6 +68,11 @@ class PhysicalPartition:
             1 for key in self.keys.values() for each in key.items.values() if each.versions[-1].body is not None
         )
 
+    @property
+    def held(self) -> int:
+        """How many items some replica may show; nothing is counted for it. Without lag it is `count`."""
+        return len(self._order) - self._dead
+
     def find(self, text: str, name: str) -> History | None:
         """An item's history, by its partition key and id."""
         key = self.keys.get(text)
@@ -400,3 +405,8 @@ class PhysicalPartition:
         self.advance(now)
         count, age = self.replication.backlog(now)
         return count, age if math.isfinite(age) else 0.0
+
+    def behind(self, region: Region, now: float) -> tuple[int, float]:
+        """How many writes one region lacks, and since when, seconds; see `Replication.behind`."""
+        self.advance(now)
+        return self.replication.behind(region, now)

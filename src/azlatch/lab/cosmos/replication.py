@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from azlatch.lab.cosmos.topology import Region, Topology
 from azlatch.lab.cosmos.versions import WRITER, History, View
 
+#: How far the writes that a region lacks are counted.
+MOST_COUNTED = 10_000
+
 
 class Entry:
     """A write that some replica may not have seen."""
@@ -137,6 +140,21 @@ class Replication:
             return count, now - self.pending[first].at if count else 0.0
         waiting = [each for each in self.pending[first:] if each.lsn > committed.get(each.source, 0)]
         return len(waiting), now - waiting[0].at if waiting else 0.0
+
+    def behind(self, region: Region, now: float) -> tuple[int, float]:
+        """How many writes a region has not seen, up to MOST_COUNTED, and how old the first one is, seconds."""
+        view = self.view(region, late=False)
+        if view is None:
+            return 0, 0.0
+        count, age = 0, 0.0
+        for at in range(self._after(min(view.values())), len(self.pending)):
+            entry = self.pending[at]
+            if entry.lsn > view.get(entry.source, 0):
+                age = age if count else now - entry.at
+                count += 1
+                if count == MOST_COUNTED:
+                    break
+        return count, age
 
     def cut(self, region: Region) -> int | None:
         """The last LSN that a region has, None for all; for an account with one write region."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from azlatch.errors import UsageError
 from azlatch.lab.cosmos.budget import Budget
@@ -26,6 +27,18 @@ PER_RANGE = 6_000
 #: ... and later on, when throughput is raised.
 MOST_PER_RANGE = 10_000
 _MOST_RANGES = 1_000
+#: Ranges that are gone, of which is known what they were used for.
+_MOST_FORMER = 32
+
+
+class Former(NamedTuple):
+    """A range that was split or merged, with what was left of its budget."""
+
+    id: str
+    low: str
+    high: str
+    ended: float
+    budget: Budget
 
 
 class Store:
@@ -48,6 +61,8 @@ class Store:
         self.version = 0
         self.parts: list[PhysicalPartition] = []
         self.budgets: dict[str, Budget] = {}
+        #: Ranges that were split or merged, and when: what they were used for is still to be seen.
+        self.former: deque[Former] = deque(maxlen=_MOST_FORMER)
         #: The version with which each range came.
         self._made_in: dict[str, int] = {}
         count = max(1, min(math.ceil(resource.throughput / PER_RANGE), _MOST_RANGES))
@@ -166,7 +181,7 @@ class Store:
 
     def _replace(self, old: list[PhysicalPartition], new: list[PhysicalPartition], now: float) -> None:
         for each in old:
-            self.budgets.pop(each.id, None)
+            self.former.append(Former(each.id, each.low, each.high, now, self.budgets.pop(each.id)))
         kept = [each for each in self.parts if each not in old]
         self.parts = sorted([*kept, *new], key=lambda each: each.low)
         self._changed(now)

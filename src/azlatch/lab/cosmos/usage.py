@@ -24,18 +24,29 @@ class Usage:
 
     def __init__(self) -> None:
         self._ring: list[Second | None] = [None] * KEPT_S
+        #: The one that was asked for last: hardly ever it is another one.
+        self._last = Second(-1)
 
     def second(self, now: float, rate: float) -> Second:
         """The second of a time, to be counted in; a rate that changes within it is the later one."""
-        at = int(now // 1)
-        place = at % KEPT_S
-        found = self._ring[place]
-        if found is None or found.at < at:
-            found = self._ring[place] = Second(at, rate=rate)
+        at = int(now)
+        found = self._last
+        if found.at != at:
+            place = at % KEPT_S
+            there = self._ring[place]
+            if there is None or there.at < at:
+                there = self._ring[place] = Second(at)
+            found = self._last = there
         found.rate = rate
         return found
 
     def seconds(self, now: float) -> list[Second]:
         """Those of the last `KEPT_S` seconds that had a request, oldest first."""
-        after = int(now // 1) - KEPT_S
+        after = int(now) - KEPT_S
         return sorted([each for each in self._ring if each and each.at > after], key=lambda each: each.at)
+
+    def recent(self, now: float, within: int) -> list[Second]:
+        """Those of the last `within` seconds that had a request, the running one among them, oldest first."""
+        last, within = int(now), min(within, KEPT_S)
+        found = (self._ring[at % KEPT_S] for at in range(last - within + 1, last + 1))
+        return [each for each in found if each is not None and last - within < each.at <= last]
