@@ -92,6 +92,7 @@ def azurite(port: int | None, faults: tuple[str, ...], as_json: bool) -> int:
 @click.option("--no-throttling", is_flag=True, help="Request units never run out.")
 @click.option("--file", "path", metavar="PATH", help="Load the state at the start, save it at the end.")
 @_logs
+@click.option("--page-port", type=_PORT, help="Of its page for browsers; by default a free one.")
 @_faults
 @_json
 def cosmos(
@@ -106,12 +107,13 @@ def cosmos(
     no_throttling: bool,
     path: str | None,
     logs: str | None,
+    page_port: int | None,
     faults: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Start a Cosmos DB account and print its connection string as environment variables.
 
-    The key of its admin interface is among them. It serves until it is ended with TERM or INT; what it stores
+    The key of its admin interface is among them, and the address of its page for browsers. It serves until it is ended with TERM or INT; what it stores
     is then gone, unless there is a file for it. Exit: 0; 69 if it cannot be started, or ends by itself.
     """
     options: dict[str, Any] = {
@@ -127,7 +129,7 @@ def cosmos(
     }
     if regions:
         options["regions"] = regions
-    return _serve(CosmosService(port, faults, **options), as_json)
+    return _serve(CosmosService(port, faults, page=True, page_port=page_port, **options), as_json)
 
 
 def _serve(service: Service, as_json: bool) -> int:

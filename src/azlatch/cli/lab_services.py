@@ -60,32 +60,51 @@ class AzuriteService:
 class CosmosService:
     """The lab's Cosmos DB, in this process; it has rules for faults of its own.
 
+    Args:
+        page: whether it has a page for browsers, too.
+        page_port: of that page; by default a free one.
+
     Raises:
         UsageError: an option is out of its range. A fault that says nothing is known at the start only.
     """
 
     name = "cosmos"
 
-    def __init__(self, port: int | None = None, faults: Sequence[str] = (), **options: Any) -> None:
+    def __init__(
+        self,
+        port: int | None = None,
+        faults: Sequence[str] = (),
+        *,
+        page: bool = False,
+        page_port: int | None = None,
+        **options: Any,
+    ) -> None:
         # Not everything that the lab needs is needed for the other services.
         from azlatch.lab.cosmos import CosmosLab
+        from azlatch.lab.cosmos.page import LabPage
 
         self._faults = faults
         self._lab = CosmosLab(port=port, **options)
+        self._page = LabPage(self._lab, port=page_port) if page else None
 
     def start(self) -> None:
         self._lab.start()
         for fault in self._faults:
             self._lab.add_rule(fault)
+        if self._page is not None:
+            self._page.start()
 
     def stop(self) -> None:
+        if self._page is not None:
+            self._page.stop()
         self._lab.stop()
 
     def is_alive(self) -> bool:
         return self._lab.is_alive
 
     def environment(self) -> dict[str, str]:
-        return self._lab.environment()
+        page = {} if self._page is None else {"AZLATCH_LAB_COSMOS_PAGE": self._page.url}
+        return self._lab.environment() | page
 
 
 #: The services that there are: each made from a port and faults.

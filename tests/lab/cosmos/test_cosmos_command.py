@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -24,6 +25,7 @@ NAMES = [
     "AZURE_COSMOS_CONNECTIONSTRING",
     "AZLATCH_LAB_COSMOS_ADMIN",
     "AZLATCH_LAB_COSMOS_KEY",
+    "AZLATCH_LAB_COSMOS_PAGE",
 ]
 
 
@@ -118,6 +120,29 @@ def test_faults_and_admin(start: Any) -> None:
     assert rules() == []
     wrong = requests.post(f"{url}rules", headers=headers, data='{"rule": "explode"}', timeout=PATIENCE)
     assert (wrong.status_code, "explode" in wrong.text) == (400, True)
+
+
+def test_the_page(start: Any) -> None:
+    """The address that is printed opens it; it is at the port that was asked for, and `exec` has none."""
+    port = free_port()
+    variables = variables_of(start("cosmos", "--json", "--page-port", str(port)))
+    address = variables["AZLATCH_LAB_COSMOS_PAGE"]
+    assert address.startswith(f"http://127.0.0.1:{port}/enter?key=")
+    with requests.Session() as browser:
+        reply = browser.get(address, timeout=PATIENCE)
+        assert (reply.status_code, reply.url) == (200, f"http://127.0.0.1:{port}/")
+        assert "No container has been made yet." in reply.text
+    done = run("cosmos", "--page-port", str(port))
+    assert (done.returncode, done.stdout) == (64, "")
+    assert f"port {port} is in use" in done.stderr
+    script = "import os; print('AZLATCH_LAB_COSMOS_PAGE' in os.environ)"
+    assert run("exec", "cosmos", "--", sys.executable, "-c", script).stdout == "False\n"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def test_the_file(start: Any, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class AdminDoor:
         Raises:
             ServiceError: it may not, or it makes no sense.
         """
-        if not _is_loopback(request.header("host")):
+        if not is_loopback(request.header("host")):
             raise ServiceError(403, "The admin interface answers only to the loopback interface's own names.")
         given = request.header(KEY_HEADER).encode("utf-8", "replace")
         if not hmac.compare_digest(given, self._key):
@@ -189,7 +189,7 @@ _VERBS: dict[str, dict[str, _Verb]] = {
 }
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether a Host header names the loopback interface."""
     name = host.strip().lower()
     name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]

@@ -38,7 +38,7 @@ KINDS = {
 }
 _WORDS = ("op", "container", "key", "range", "region", "name")
 _NUMBERS = ("after", "nth", "every", "times", "p", "retry-after-ms")
-_OPERATIONS = (
+OPERATIONS = (
     *("create", "upsert", "read", "replace", "patch", "delete", "batch", "delete-key", "execute"),
     *(
         "list",
@@ -183,8 +183,8 @@ def _words(text: str) -> list[str]:
 def _option(rule: Rule, word: str) -> None:
     name, given, value = word.partition("=")
     if given and name in _WORDS:
-        if name == "op" and value not in _OPERATIONS:
-            raise UsageError(f"rule {rule.text!r}: op={value} is none: use one of {', '.join(_OPERATIONS)}")
+        if name == "op" and value not in OPERATIONS:
+            raise UsageError(f"rule {rule.text!r}: op={value} is none: use one of {', '.join(OPERATIONS)}")
         rule.words[name] = value
     elif given and name == "p":
         rule.p = _number(rule.text, name, value, 0, 1)
