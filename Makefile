@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints-dev.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement constraints-dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-		--constraint constraints-dev.txt --editable '.[blob,cli,cosmos,lab]'
+		--constraint constraints-dev.txt --editable '.[blob,cli,cosmos,lab,servicebus]'
 	@touch $@
 	@echo "Ready."
 
